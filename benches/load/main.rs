@@ -1,0 +1,121 @@
+//! The load benchmark: how fast a relay is, seen from its network side.
+//!
+//! `cargo bench --bench load -- --help` explains the options, `options.rs` is the same text. The path of a measurement:
+//! `seed` fills a file, `stage` starts a server on a copy of it, `scenario` prepares what the connections will say,
+//! `drive` lets them say it, `measure` takes turns between relay and ceiling, `report` prints.
+
+mod bodies;
+mod cast;
+mod ceiling;
+mod drive;
+mod handoffs;
+mod http;
+mod measure;
+mod options;
+mod process;
+mod remote;
+mod report;
+mod scenario;
+mod script;
+mod seed;
+mod server;
+mod stage;
+mod startup;
+mod statistics;
+mod targets;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::measure::{Plan, Subject, compare};
+use crate::options::Options;
+use crate::remote::Remote;
+use crate::seed::Seed;
+
+/// Nobody acts on the kind of an error here: it is printed.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Threads in the file unless the options say otherwise, and in the small and the large file of `--all`.
+const THREADS: u64 = 10_000;
+const THREADS_LARGE: u64 = 1_000_000;
+
+fn main() -> ExitCode {
+    let outcome = if std::env::args_os().nth(1).is_some_and(|argument| argument == ceiling::ARGUMENT) {
+        ceiling::serve().map(|()| true)
+    } else if std::env::args_os().len() == 1 {
+        // `cargo test --all-targets` starts benchmarks without arguments, and does not want to wait for figures.
+        eprintln!("Nothing was measured; run `cargo bench --bench load`");
+        Ok(true)
+    } else {
+        client(&Options::parse())
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs until done or interrupted. Either way the servers end, because what holds them is dropped.
+fn client(options: &Options) -> Result<bool> {
+    // Two threads gave the highest ceiling on two cores: 115,000 calls per second on 64 connections against 98,000 with
+    // one thread, whose core then was the limit; on 16 connections and on one they made no difference.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let outcome = runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            outcome = run(options) => outcome,
+            _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+            _ = terminate.recv() => Err("terminated".into()),
+        }
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    outcome
+}
+
+/// Answers whether everything went well: no call failed, and with `--all` every target was met.
+async fn run(options: &Options) -> Result<bool> {
+    let plan = Plan {
+        program: options.program.clone().unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_agentrelay"))),
+        seconds: options.seconds,
+        rounds: options.rounds,
+    };
+    if options.all {
+        let small = Seed::prepare(None, THREADS).await?;
+        let large = Seed::prepare(options.data.as_deref(), options.threads.unwrap_or(THREADS_LARGE)).await?;
+        return targets::measure_all(&plan, &small, &large).await;
+    }
+    if let Some(url) = &options.url {
+        let remote = Remote::meet(url, &options.key_file, options.pid).await?;
+        return each(options, &plan, &[Subject::Remote(&remote), Subject::Ceiling(&remote.cast)]).await;
+    }
+    let seed = Seed::prepare(options.data.as_deref(), options.threads.unwrap_or(THREADS)).await?;
+    startup::measure(&plan, &seed).await?;
+    let mut subjects = vec![Subject::Relay { seed: &seed, grouping: true }, Subject::Ceiling(&seed.cast)];
+    if options.ungrouped {
+        subjects.push(Subject::Relay { seed: &seed, grouping: false });
+    }
+    each(options, &plan, &subjects).await
+}
+
+/// Each scenario with each number of connections.
+async fn each(options: &Options, plan: &Plan, subjects: &[Subject<'_>]) -> Result<bool> {
+    let all = scenario::ALL;
+    let scenarios = if options.scenario.is_empty() { &all[..] } else { &options.scenario };
+    let mut errors = 0;
+    for &scenario in scenarios {
+        for &connections in &options.connections {
+            let contestants = compare(plan, scenario, connections, subjects).await?;
+            report::print(plan, scenario, connections, &contestants)?;
+            errors += contestants.iter().map(measure::Contestant::errors).sum::<u64>();
+        }
+    }
+    Ok(errors == 0)
+}

@@ -1,0 +1,6 @@
+#![doc = include_str!("ARCHITECTURE.md")]
+
+pub mod domain;
+pub mod error;
+pub mod relay;
+pub mod store;

@@ -1,0 +1,254 @@
+//! Sending: a new handoff, or a message into a thread.
+
+use serde_json::json;
+
+use crate::domain::agent::Handle;
+use crate::domain::event::EventKind;
+use crate::domain::id::ThreadId;
+use crate::domain::intent::Intent;
+use crate::domain::json::{Document, Path, issue};
+use crate::domain::message::Draft;
+use crate::domain::metadata::Metadata;
+use crate::domain::thread::{Ends, Receipt, Thread};
+use crate::domain::transition::{Side, State};
+use crate::error::{Error, Result, Symbol};
+use crate::relay::replay::{Payload, replay};
+use crate::relay::threads::find_as_participant;
+use crate::relay::{Caller, Relay};
+use crate::store::events::Change;
+use crate::store::idempotency::{self, Call};
+use crate::store::messages::Place;
+use crate::store::{Tx, agents, artifacts, blocks, events, messages, threads};
+
+/// A new handoff.
+#[derive(Clone, Debug)]
+pub struct Handoff {
+    /// To whom.
+    pub recipient: Handle,
+    /// What for.
+    pub intent: Intent,
+    /// What the sender says.
+    pub message: Draft,
+    /// What it attaches.
+    pub artifacts: Vec<Document>,
+    /// What it says beside that.
+    pub metadata: Metadata,
+}
+
+/// A message into a thread.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The thread.
+    pub thread: ThreadId,
+    /// What the author says.
+    pub message: Draft,
+    /// What it attaches.
+    pub artifacts: Vec<Document>,
+    /// What it says beside that.
+    pub metadata: Metadata,
+    /// The version that the author has seen, when the message is only meant for that one.
+    pub expected_generation: Option<i64>,
+}
+
+impl Relay {
+    /// Sends a new handoff: it waits, on disk, until its recipient accepts it.
+    ///
+    /// # Errors
+    /// In this order: `duplicate_idempotency_key`, `recipient_not_found`, `invalid_params` for oneself,
+    /// `teammate_blocked`.
+    pub async fn send(&self, caller: &Caller, handoff: Handoff) -> Result<Receipt> {
+        let call = Payload::of("send")
+            .text(handoff.recipient.as_str())
+            .text(handoff.intent.name())
+            .document(handoff.intent.proposed_action())
+            .draft(Some(&handoff.message))
+            .documents(&handoff.artifacts)
+            .named(caller, &handoff.metadata);
+        let caller = caller.clone();
+        self.store().write(move |tx| create(tx, &caller, call.as_ref(), &handoff)).await
+    }
+
+    /// Adds a message to a thread. An answer by the sender ends a wait for input.
+    ///
+    /// # Errors
+    /// In this order: `thread_not_found`, `not_a_participant`, `duplicate_idempotency_key`, `thread_terminal`,
+    /// `teammate_blocked`, `state_changed`.
+    pub async fn append(&self, caller: &Caller, append: Append) -> Result<Receipt> {
+        let call = Payload::of("append")
+            .text(&append.thread.to_string())
+            .draft(Some(&append.message))
+            .documents(&append.artifacts)
+            .optional(append.expected_generation.map(|generation| generation.to_string()).as_deref())
+            .named(caller, &append.metadata);
+        let caller = caller.clone();
+        self.store().write(move |tx| add(tx, &caller, call.as_ref(), &append)).await
+    }
+}
+
+fn create(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, handoff: &Handoff) -> Result<Receipt> {
+    if let Some(receipt) = replay(tx, tx.now, call)? {
+        return Ok(receipt);
+    }
+    let recipient = agents::find_by_handle(tx, &handoff.recipient)?.filter(|agent| agent.disabled_at.is_none());
+    let Some(recipient) = recipient else {
+        return Err(Error::new(
+            Symbol::RecipientNotFound,
+            format!("No agent with handle '{}'; agents/list shows who is there", handoff.recipient),
+        ));
+    };
+    if recipient.row == caller.row() {
+        return Err(issue(Path::root().key("recipient"), "custom", "this is you; hand it to a teammate"));
+    }
+    refuse_if_blocked(tx, recipient.row, caller)?;
+
+    let (thread, id) = threads::insert(tx, caller.row(), recipient.row, &handoff.intent, &handoff.message.parts.body)?;
+    threads::insert_handoff(tx, thread, &handoff.metadata, &handoff.intent)?;
+    let place = Place { thread, sequence_no: 1, generation: 1, author: caller.row() };
+    let message = messages::insert(tx, place, &handoff.message)?;
+    artifacts::insert(tx, thread, 1, &handoff.artifacts)?;
+    let change = Change {
+        thread,
+        participants: [caller.row(), recipient.row],
+        generation: 1,
+        state: State::Pending,
+        sequence_no: Some(1),
+    };
+    let event = events::append_to_thread(tx, &caller.actor(), EventKind::ThreadCreated, change, None)?;
+    remember(tx, call, event)?;
+    Ok(Receipt {
+        thread: id,
+        generation: 1,
+        state: State::Pending,
+        message: Some((message, 1)),
+        at: tx.now,
+        ends: Ends::default(),
+    })
+}
+
+fn add(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, append: &Append) -> Result<Receipt> {
+    let (thread, side) = find_as_participant(tx, caller, append.thread)?;
+    if let Some(receipt) = replay(tx, tx.now, call)? {
+        return Ok(receipt);
+    }
+    let Some(state) = thread.state.after_message(side) else {
+        let message = format!("The thread is {} and takes no more messages; send a new handoff", thread.state.name());
+        return Err(standing(Error::new(Symbol::ThreadTerminal, message), &thread));
+    };
+    refuse_if_blocked(tx, thread.other(side).row, caller)?;
+    refuse_if_changed(&thread, append.expected_generation)?;
+
+    let next = next_version(tx, &thread, state);
+    let content = Content { message: Some(&append.message), artifacts: &append.artifacts, result_summary: None };
+    commit(tx, caller, call, next, side, content, EventKind::ThreadMessage, None)
+}
+
+/// The thread with its next version's number, state and times.
+pub(super) fn next_version(tx: &Tx<'_>, thread: &Thread, state: State) -> Thread {
+    Thread {
+        generation: thread.generation + 1,
+        state,
+        updated_at: tx.now,
+        ends: thread.ends.reaching(state, tx.now),
+        ..thread.clone()
+    }
+}
+
+/// What a change of a thread brings along.
+#[derive(Clone, Copy)]
+pub(super) struct Content<'a> {
+    pub(super) message: Option<&'a Draft>,
+    pub(super) artifacts: &'a [Document],
+    pub(super) result_summary: Option<&'a str>,
+}
+
+/// Writes a thread's next version with what it brings along, its event and the call's name.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "each is one column of what a change writes; a struct would only rename them"
+)]
+pub(super) fn commit(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    call: Option<&Call>,
+    mut next: Thread,
+    side: Side,
+    content: Content<'_>,
+    kind: EventKind,
+    session_id: Option<&str>,
+) -> Result<Receipt> {
+    if content.message.is_some() {
+        next.message_count += 1;
+        match side {
+            Side::Sender => next.unread.1 += 1,
+            Side::Recipient => next.unread.0 += 1,
+        }
+    }
+    if !threads::update(tx, &next, content.result_summary)? {
+        return Err(state_changed(&next));
+    }
+    let mut change = Change::of(&next);
+    let mut receipt = Receipt {
+        thread: next.id,
+        generation: next.generation,
+        state: next.state,
+        message: None,
+        at: tx.now,
+        ends: next.ends,
+    };
+    if let Some(message) = content.message {
+        let sequence_no = next.message_count;
+        let place = Place { thread: next.row, sequence_no, generation: next.generation, author: caller.row() };
+        receipt.message = Some((messages::insert(tx, place, message)?, sequence_no));
+        change.sequence_no = Some(sequence_no);
+    }
+    artifacts::insert(tx, next.row, next.generation, content.artifacts)?;
+    let detail = session_id.map(|session_id| json!({ "session_id": session_id }));
+    let event = events::append_to_thread(tx, &caller.actor(), kind, change, detail.as_ref())?;
+    remember(tx, call, event)?;
+    Ok(receipt)
+}
+
+fn remember(tx: &Tx<'_>, call: Option<&Call>, event: i64) -> Result<()> {
+    match call {
+        Some(call) => idempotency::insert(tx, call, event),
+        None => Ok(()),
+    }
+}
+
+/// Whoever blocked the caller gets nothing more from it.
+pub(super) fn refuse_if_blocked(tx: &Tx<'_>, other: crate::domain::id::Row, caller: &Caller) -> Result<()> {
+    if blocks::exists(tx, other, caller.row())? {
+        return Err(Error::new(
+            Symbol::TeammateBlocked,
+            "The other side has blocked you; ask your person to talk to theirs",
+        ));
+    }
+    Ok(())
+}
+
+/// A caller who said which version it means is not served another.
+pub(super) fn refuse_if_changed(thread: &Thread, expected_generation: Option<i64>) -> Result<()> {
+    match expected_generation {
+        Some(expected) if expected != thread.generation => Err(state_changed(thread)),
+        _ => Ok(()),
+    }
+}
+
+/// Somebody else was first.
+pub(super) fn state_changed(thread: &Thread) -> Error {
+    let message = format!(
+        "The thread was changed by another call; it is {} now. Read it with tasks/get, then decide",
+        thread.state.name()
+    );
+    standing(Error::new(Symbol::StateChanged, message), thread)
+}
+
+/// Tells the caller where the thread stands.
+pub(super) fn standing(error: Error, thread: &Thread) -> Error {
+    let (status, detail) = thread.state.status();
+    let error = error.with_detail("state", status).with_detail("generation", thread.generation);
+    match detail {
+        Some(detail) => error.with_detail("detail", detail),
+        None => error,
+    }
+}

@@ -1,0 +1,122 @@
+//! Reading threads: one as a whole, and the boxes they lie in.
+
+use rusqlite::Connection;
+
+use crate::domain::event::EventKind;
+use crate::domain::id::{Row, ThreadId};
+use crate::domain::json::Path;
+use crate::domain::page::{Limit, ListName, Page};
+use crate::domain::thread::{Thread, ThreadView};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{Side, State};
+use crate::error::{Error, Result, Symbol};
+use crate::relay::{Caller, Relay};
+use crate::store::events::Change;
+use crate::store::threads::Mailbox;
+use crate::store::{Tx, artifacts, events, messages, threads};
+
+/// Which threads a list shows.
+#[derive(Clone, Debug)]
+pub struct ThreadFilter {
+    /// The caller's side of them.
+    pub side: Side,
+    /// Their states; all when empty.
+    pub states: Vec<State>,
+    /// Changed at this moment or later.
+    pub since: Option<Timestamp>,
+}
+
+/// The id in `text`. What is no id at all is the id of no thread.
+pub fn thread_id(text: &str) -> Result<ThreadId> {
+    ThreadId::parse(text).ok_or_else(|| not_found(&text))
+}
+
+fn not_found(id: &dyn std::fmt::Display) -> Error {
+    let id: String = id.to_string().chars().take(40).collect();
+    Error::new(Symbol::ThreadNotFound, format!("No thread has the id '{id}'; tasks/list shows those that you are in"))
+}
+
+/// The thread, and the side of it that the caller is on.
+pub(super) fn find_as_participant(conn: &Connection, caller: &Caller, id: ThreadId) -> Result<(Thread, Side)> {
+    let thread = threads::find(conn, id)?.ok_or_else(|| not_found(&id))?;
+    let side = thread.side(caller.row()).ok_or_else(|| {
+        Error::new(Symbol::NotAParticipant, "You are neither the sender nor the recipient of this thread")
+    })?;
+    Ok((thread, side))
+}
+
+impl Relay {
+    /// Reads a whole thread, and notes that the caller has.
+    pub async fn thread(&self, caller: &Caller, id: ThreadId) -> Result<ThreadView> {
+        let reader = caller.clone();
+        let view = self.store().read(move |conn| view(conn, &reader, id)).await?;
+        let (thread, side) = (&view.thread, view.side);
+        let (read, unread) = match side {
+            Side::Sender => (thread.read.0, thread.unread.0),
+            Side::Recipient => (thread.read.1, thread.unread.1),
+        };
+        if read < thread.message_count || unread > 0 {
+            let (caller, thread, seen) = (caller.clone(), thread.row, thread.message_count);
+            self.store().write(move |tx| mark_read(tx, &caller, thread, side, seen)).await?;
+        }
+        Ok(view)
+    }
+
+    /// Lists the caller's threads, newest first. The order never changes, so a walk sees each thread once.
+    pub async fn threads(
+        &self,
+        caller: &Caller,
+        filter: ThreadFilter,
+        limit: Limit,
+        cursor: Option<&str>,
+    ) -> Result<Page<Thread>> {
+        let mut states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
+        states.sort_unstable();
+        let since = filter.since.map(|since| since.ms().to_string()).unwrap_or_default();
+        let list = ListName::new(&["threads", caller.handle().as_str(), filter.side.name(), &states.join(","), &since]);
+        let before = match cursor {
+            Some(cursor) => Some(list.position(cursor, Path::root().key("page").key("cursor"))?),
+            None => None,
+        };
+        let agent = caller.row();
+        self.store()
+            .read(move |conn| {
+                let before = match before.as_deref().and_then(ThreadId::parse) {
+                    Some(id) => threads::find_row(conn, id)?.unwrap_or(Row::MAX),
+                    None => Row::MAX,
+                };
+                let mailbox = Mailbox { agent, side: filter.side, states: filter.states, since: filter.since };
+                let rows = threads::list_rows(conn, &mailbox, before, limit.get() + 1)?;
+                let found = rows.into_iter().map(|row| threads::get(conn, row)).collect::<Result<_>>()?;
+                Ok(Page::of(found, limit, &list, |thread| thread.id.to_string()))
+            })
+            .await
+    }
+}
+
+fn view(conn: &Connection, caller: &Caller, id: ThreadId) -> Result<ThreadView> {
+    // One snapshot for all that is read here.
+    let tx = conn.unchecked_transaction()?;
+    let (thread, side) = find_as_participant(&tx, caller, id)?;
+    let (metadata, intent) = threads::find_handoff(&tx, &thread)?;
+    let messages = messages::list(&tx, &thread)?;
+    let artifacts = artifacts::list(&tx, thread.row)?;
+    let result_summary = if thread.state.is_terminal() { threads::find_result_summary(&tx, thread.row)? } else { None };
+    Ok(ThreadView { thread, side, intent, metadata, messages, artifacts, result_summary })
+}
+
+/// The read cursor only moves forward. The recipient's first look is an event that the sender can see.
+fn mark_read(tx: &mut Tx<'_>, caller: &Caller, thread: Row, side: Side, seen: i64) -> Result<()> {
+    let thread = threads::get(tx, thread)?;
+    let read = match side {
+        Side::Sender => thread.read.0,
+        Side::Recipient => thread.read.1,
+    };
+    let seen = seen.max(read);
+    let unread = messages::count_unread(tx, thread.row, caller.row(), seen)?;
+    threads::update_read(tx, thread.row, side, seen, unread)?;
+    if side == Side::Recipient && read == 0 {
+        events::append_to_thread(tx, &caller.actor(), EventKind::ThreadFetched, Change::of(&thread), None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! Transitions: what a participant does with a thread.
+
+use crate::domain::event::EventKind;
+use crate::domain::id::ThreadId;
+use crate::domain::json::{Document, Issues, Path};
+use crate::domain::message::Draft;
+use crate::domain::metadata::Metadata;
+use crate::domain::thread::{Receipt, Thread};
+use crate::domain::transition::{Carries, Rule, Side, State, Transition};
+use crate::error::{Error, Result, Symbol};
+use crate::relay::replay::{Payload, replay};
+use crate::relay::send::{
+    Content, commit, next_version, refuse_if_blocked, refuse_if_changed, standing, state_changed,
+};
+use crate::relay::threads::find_as_participant;
+use crate::relay::{Caller, Relay};
+use crate::store::idempotency::Call;
+use crate::store::{Tx, events};
+
+/// A transition that a caller asks for, with what it brings along.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The transition.
+    pub transition: Transition,
+    /// The caller's session, for `accept`: two sessions of one recipient never work on the same handoff.
+    pub session_id: Option<String>,
+    /// What the caller says.
+    pub message: Option<Draft>,
+    /// What it attaches.
+    pub artifacts: Vec<Document>,
+    /// Its account of how the thread ends.
+    pub result_summary: Option<String>,
+    /// The version that the caller has seen, when the step is only meant for that one.
+    pub expected_generation: Option<i64>,
+    /// What the caller says beside that.
+    pub metadata: Metadata,
+}
+
+impl Step {
+    /// A bare step.
+    pub fn new(thread: ThreadId, transition: Transition) -> Step {
+        Step {
+            thread,
+            transition,
+            session_id: None,
+            message: None,
+            artifacts: Vec::new(),
+            result_summary: None,
+            expected_generation: None,
+            metadata: Metadata::default(),
+        }
+    }
+
+    /// Whether the step brings what its transition takes: nothing is dropped silently.
+    pub fn check(&self, issues: &mut Issues) {
+        let (name, rule) = (self.transition.name(), self.transition.rule());
+        let given = [
+            ("message", rule.message, self.message.is_some()),
+            ("artifacts", rule.artifacts, !self.artifacts.is_empty()),
+            ("result_summary", rule.result_summary, self.result_summary.is_some()),
+        ];
+        for (field, carries, given) in given {
+            let path = Path::root().key(field);
+            match carries {
+                Carries::Required if !given => issues.add(path, "invalid_type", format!("required with {name}")),
+                Carries::Nothing if given => {
+                    issues.add(path, "custom", format!("{name} takes no {field}; leave it out"))
+                }
+                _ => {}
+            }
+        }
+        if self.transition == Transition::Progress && self.message.is_none() && self.artifacts.is_empty() {
+            issues.add(Path::root().key("message"), "invalid_type", "progress needs a message, artifacts or both");
+        }
+    }
+}
+
+impl Relay {
+    /// Takes a step, if the state machine lets the caller.
+    ///
+    /// # Errors
+    /// In this order: `thread_not_found`, `not_a_participant`, `duplicate_idempotency_key`,
+    /// `not_authorized_transition`, `invalid_transition`, `teammate_blocked`, `state_changed`.
+    pub async fn transition(&self, caller: &Caller, step: Step) -> Result<Receipt> {
+        let call = Payload::of("transition")
+            .text(&step.thread.to_string())
+            .text(step.transition.name())
+            .optional(step.session_id.as_deref())
+            .draft(step.message.as_ref())
+            .documents(&step.artifacts)
+            .optional(step.result_summary.as_deref())
+            .optional(step.expected_generation.map(|generation| generation.to_string()).as_deref())
+            .named(caller, &step.metadata);
+        let caller = caller.clone();
+        self.store().write(move |tx| take(tx, &caller, call.as_ref(), &step)).await
+    }
+}
+
+fn take(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, step: &Step) -> Result<Receipt> {
+    let (thread, side) = find_as_participant(tx, caller, step.thread)?;
+    if let Some(receipt) = replay(tx, tx.now, call)? {
+        return Ok(receipt);
+    }
+    let rule = step.transition.rule();
+    if side != rule.by {
+        return Err(not_authorized(step.transition, rule));
+    }
+    if step.transition == Transition::Accept && thread.state == State::Accepted {
+        return accept_again(tx, &thread, step);
+    }
+    if !rule.from.contains(&thread.state) {
+        return Err(invalid(step.transition, rule, &thread));
+    }
+    if rule.by == Side::Recipient {
+        refuse_if_blocked(tx, thread.sender.row, caller)?;
+    }
+    refuse_if_changed(&thread, step.expected_generation)?;
+
+    let mut next = next_version(tx, &thread, rule.to);
+    if step.transition == Transition::Accept {
+        next.session_id.clone_from(&step.session_id);
+    }
+    let content = Content {
+        message: step.message.as_ref(),
+        artifacts: &step.artifacts,
+        result_summary: step.result_summary.as_deref(),
+    };
+    commit(tx, caller, call, next, side, content, rule.event, step.session_id.as_deref())
+}
+
+/// The session that accepted gets its first answer again; another session learns that it came second.
+fn accept_again(tx: &Tx<'_>, thread: &Thread, step: &Step) -> Result<Receipt> {
+    if thread.session_id != step.session_id {
+        return Err(state_changed(thread));
+    }
+    refuse_if_changed(thread, step.expected_generation)?;
+    let first = events::find_first(tx, thread.row, EventKind::ThreadAccepted)?;
+    let first = first.ok_or_else(|| Error::internal("an accepted thread has no event of its acceptance"))?;
+    events::find_receipt(tx, first)
+}
+
+fn not_authorized(transition: Transition, rule: Rule) -> Error {
+    Error::new(
+        Symbol::NotAuthorizedTransition,
+        format!("Only the {} of a thread may {} it", rule.by.name(), transition.name()),
+    )
+}
+
+fn invalid(transition: Transition, rule: Rule, thread: &Thread) -> Error {
+    let from: Vec<&str> = rule.from.iter().map(|state| state.name()).collect();
+    let message =
+        format!("The thread is {}; {} starts from {}", thread.state.name(), transition.name(), from.join(" or "));
+    standing(Error::new(Symbol::InvalidTransition, message), thread)
+}
