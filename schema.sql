@@ -123,6 +123,7 @@ CREATE TABLE artifacts (
     thread          INTEGER NOT NULL REFERENCES threads,
     generation      INTEGER NOT NULL,
     position        INTEGER NOT NULL,
+    author          INTEGER NOT NULL REFERENCES agents,
     document        TEXT NOT NULL,                          -- JSON object
     PRIMARY KEY (thread, generation, position)
 ) STRICT, WITHOUT ROWID;

@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use crate::domain::agent::Handle;
 use crate::error::{Error, Result, Symbol};
 
 /// A JSON document that travels as it came.
@@ -72,6 +73,12 @@ impl Issues {
     /// Whether nothing was wrong.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// What was read, when nothing was wrong.
+    pub fn take<T>(self, read: Option<T>) -> Result<T> {
+        self.finish()?;
+        read.ok_or_else(|| Error::internal("a value that could not be read has left an issue"))
     }
 
     /// `invalid_params` with every problem, when there was one.
@@ -218,6 +225,13 @@ impl<'a> Value<'a> {
             return None;
         }
         Some(text)
+    }
+
+    /// A handle.
+    pub fn handle(self, issues: &mut Issues) -> Option<Handle> {
+        let path = self.path.clone();
+        let handle = Handle::parse(&self.string(issues)?);
+        handle.map_err(|reason| issues.add(path, "invalid_value", reason)).ok()
     }
 
     /// Its number, when it is a whole one.

@@ -38,7 +38,8 @@ impl ListName {
     /// The list that these words name.
     pub fn new(words: &[&str]) -> ListName {
         // A length before each word: no two lists of words look alike.
-        ListName(words.iter().map(|word| format!("{}:{word}", word.len())).collect())
+        let words: Vec<_> = words.iter().map(|word| format!("{}:{word}", word.len())).collect();
+        ListName(words.join(","))
     }
 
     /// A cursor to `position`, opaque to the caller.

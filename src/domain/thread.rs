@@ -125,6 +125,8 @@ pub struct ThreadView {
 pub struct ThreadArtifact {
     /// The thread's version that it came with.
     pub generation: i64,
+    /// Whose it is.
+    pub author: Row,
     /// The artifact.
     pub document: Document,
 }

@@ -105,7 +105,7 @@ fn create(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, handoff: &Hando
     threads::insert_handoff(tx, thread, &handoff.metadata, &handoff.intent)?;
     let place = Place { thread, sequence_no: 1, generation: 1, author: caller.row() };
     let message = messages::insert(tx, place, &handoff.message)?;
-    artifacts::insert(tx, thread, 1, &handoff.artifacts)?;
+    artifacts::insert(tx, thread, 1, caller.row(), &handoff.artifacts)?;
     let change = Change {
         thread,
         participants: [caller.row(), recipient.row],
@@ -201,7 +201,7 @@ pub(super) fn commit(
         receipt.message = Some((messages::insert(tx, place, message)?, sequence_no));
         change.sequence_no = Some(sequence_no);
     }
-    artifacts::insert(tx, next.row, next.generation, content.artifacts)?;
+    artifacts::insert(tx, next.row, next.generation, caller.row(), content.artifacts)?;
     let detail = session_id.map(|session_id| json!({ "session_id": session_id }));
     let event = events::append_to_thread(tx, &caller.actor(), kind, change, detail.as_ref())?;
     remember(tx, call, event)?;

@@ -64,9 +64,11 @@ impl Step {
         for (field, carries, given) in given {
             let path = Path::root().key(field);
             match carries {
-                Carries::Required if !given => issues.add(path, "invalid_type", format!("required with {name}")),
+                Carries::Required if !given => {
+                    issues.add(path, "invalid_type", format!("required with {name}"));
+                }
                 Carries::Nothing if given => {
-                    issues.add(path, "custom", format!("{name} takes no {field}; leave it out"))
+                    issues.add(path, "custom", format!("{name} takes no {field}; leave it out"));
                 }
                 _ => {}
             }

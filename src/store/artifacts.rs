@@ -10,24 +10,26 @@ use crate::store::Tx;
 use crate::store::values::Stored;
 
 /// Inserts the artifacts of one change.
-pub fn insert(tx: &Tx<'_>, thread: Row, generation: i64, artifacts: &[Document]) -> Result<()> {
+pub fn insert(tx: &Tx<'_>, thread: Row, generation: i64, author: Row, artifacts: &[Document]) -> Result<()> {
     if artifacts.is_empty() {
         return Ok(());
     }
-    let mut statement =
-        tx.prepare_cached("INSERT INTO artifacts (thread, generation, position, document) VALUES (?, ?, ?, ?)")?;
+    let mut statement = tx.prepare_cached(
+        "INSERT INTO artifacts (thread, generation, position, author, document) VALUES (?, ?, ?, ?, ?)",
+    )?;
     for (position, document) in (0_i64..).zip(artifacts) {
-        statement.execute((thread, generation, position, document.get()))?;
+        statement.execute((thread, generation, position, author, document.get()))?;
     }
     Ok(())
 }
 
 /// Lists the artifacts of a thread in order.
 pub fn list(conn: &Connection, thread: Row) -> Result<Vec<ThreadArtifact>> {
-    let mut statement = conn
-        .prepare_cached("SELECT generation, document FROM artifacts WHERE thread = ? ORDER BY generation, position")?;
+    let mut statement = conn.prepare_cached(
+        "SELECT generation, author, document FROM artifacts WHERE thread = ? ORDER BY generation, position",
+    )?;
     let artifacts = statement.query_map([thread], |row| {
-        Ok(ThreadArtifact { generation: row.get(0)?, document: row.get::<_, Stored>(1)?.0 })
+        Ok(ThreadArtifact { generation: row.get(0)?, author: row.get(1)?, document: row.get::<_, Stored>(2)?.0 })
     })?;
     Ok(artifacts.collect::<rusqlite::Result<_>>()?)
 }

@@ -1,0 +1,135 @@
+//! The wires: every protocol on one port, over one relay.
+//!
+//! A handler has four beats: wire in, domain in, relay call, wire out. The dialects below do not know each other.
+
+mod admin_token;
+mod caller;
+mod document;
+mod host;
+mod rate_limit;
+mod request;
+pub mod rest;
+pub mod rpc;
+mod teammates;
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{delete, get, post, put};
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+pub use self::admin_token::AdminToken;
+use self::host::Hosts;
+use self::rate_limit::RateLimit;
+use crate::relay::Relay;
+
+/// Largest body that is taken, in bytes.
+pub const BODY_MAX: usize = 1 << 20;
+/// How long a stopping server waits for requests in flight. Its whole stop stays under three seconds.
+const GRACE: Duration = Duration::from_millis(2_500);
+
+/// What the wires need to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Calls in any 60 seconds per agent over the message surfaces; 0 for no limit.
+    pub rate_limit: u32,
+    /// Where clients reach this server, when not at the address it is bound to.
+    pub public_url: Option<String>,
+    /// Further host names under which clients may call, beside addresses, `localhost` and the public URL's.
+    pub allowed_hosts: Vec<String>,
+    /// Opens the routes under `/admin`; without one they are closed.
+    pub admin_token: Option<AdminToken>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { rate_limit: 60, public_url: None, allowed_hosts: Vec::new(), admin_token: None }
+    }
+}
+
+/// What every handler gets. Cheap to clone.
+#[derive(Clone)]
+struct App {
+    relay: Relay,
+    admin_token: Option<AdminToken>,
+    hosts: Arc<Hosts>,
+    rate_limit: Arc<RateLimit>,
+    /// Turns true when the server stops: streams and waits end then.
+    stopping: watch::Receiver<bool>,
+}
+
+/// Serves until `shutdown` completes; then streams get their last event, requests in flight their answer, and this
+/// returns, within three seconds in any case.
+pub async fn serve(
+    listener: TcpListener,
+    relay: Relay,
+    settings: Settings,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let (stop, mut stopping) = watch::channel(false);
+    let app = App {
+        relay,
+        hosts: Arc::new(Hosts::new(settings.public_url.as_deref(), &settings.allowed_hosts)),
+        rate_limit: Arc::new(RateLimit::new(settings.rate_limit)),
+        admin_token: settings.admin_token,
+        stopping: stopping.clone(),
+    };
+    // Answers are small and waited for: never hold one back to fill a packet.
+    let listener = listener.tap_io(|tcp| {
+        if let Err(error) = tcp.set_nodelay(true) {
+            tracing::debug!(%error, "a connection keeps its delay");
+        }
+    });
+    let server = axum::serve(listener, routes(app)).with_graceful_shutdown(async move {
+        shutdown.await;
+        stop.send_replace(true);
+    });
+    let out_of_time = async move {
+        if stopping.wait_for(|stopping| *stopping).await.is_ok() {
+            tokio::time::sleep(GRACE).await;
+        } else {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        served = server => served,
+        () = out_of_time => {
+            tracing::warn!("some requests were cut off: they were not done {GRACE:?} after the stop");
+            Ok(())
+        }
+    }
+}
+
+/// Every route. What runs around each is in `request`, outermost first: request id, log line, panic net, host check.
+fn routes(app: App) -> Router {
+    Router::new()
+        // Anyone.
+        .route("/healthz", get(rest::health::live))
+        .route("/readyz", get(rest::health::ready))
+        // Agents, by their key: the AgentRelay protocol.
+        .route("/a2a", post(rpc::serve))
+        // Agents, by their key: REST.
+        .route("/agents", get(rest::agents::list))
+        .route("/agents/me", get(rest::agents::me))
+        .route("/agents/me/card", put(rest::agents::change_card))
+        .route("/agents/me/keys/rotate", post(rest::keys::rotate))
+        .route("/agents/me/audit", get(rest::audit::list))
+        .route("/agents/me/block", get(rest::blocks::list).post(rest::blocks::add))
+        .route("/agents/me/block/{handle}", delete(rest::blocks::remove))
+        .route("/events", get(rest::events::follow))
+        // The operator, by the admin token.
+        .route("/admin/agents", post(rest::admin::create))
+        .route("/admin/agents/{id}", delete(rest::admin::disable))
+        .route("/admin/agents/{id}/keys/rotate", post(rest::admin::rotate))
+        .method_not_allowed_fallback(rest::wrong_method)
+        .fallback(rest::unknown_route)
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), request::around))
+        .with_state(app)
+}

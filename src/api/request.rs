@@ -1,0 +1,68 @@
+//! What runs around every request: its id, its log line, the net under panics, and the host check.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::http::header::HeaderValue;
+use axum::middleware::Next;
+use axum::response::Response;
+use futures_util::FutureExt;
+
+use crate::api::{App, rest, rpc};
+use crate::domain::id::random_ulid;
+use crate::error::Error;
+
+const HEADER: &str = "x-request-id";
+/// Longest request id that is taken over from a client.
+const LENGTH_MAX: usize = 128;
+
+/// The id of a request: the client's, when it sent a usable one, or ours.
+#[derive(Clone, Debug)]
+pub(super) struct RequestId(pub(super) String);
+
+pub(super) async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = request_id(&app, &request);
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    request.extensions_mut().insert(RequestId(id.clone()));
+
+    let mut response = match app.hosts.check(&request) {
+        Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+            Ok(response) => response,
+            Err(_) => refuse(&path, &Error::internal("a handler panicked"), &id),
+        },
+        Err(error) => refuse(&path, &error, &id),
+    };
+
+    let (status, ms) = (response.status().as_u16(), started.elapsed().as_millis());
+    if status >= 500 {
+        tracing::error!(request_id = id, %method, path, status, ms, "request");
+    } else {
+        tracing::info!(request_id = id, %method, path, status, ms, "request");
+    }
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(HEADER, value);
+    }
+    response
+}
+
+fn request_id(app: &App, request: &Request) -> String {
+    let sent = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
+    match sent.filter(|id| (1..=LENGTH_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())) {
+        Some(id) => id.to_owned(),
+        None => format!("req_{}", random_ulid(app.relay.clock().now())),
+    }
+}
+
+/// A refusal in the shape of the path's own protocol.
+fn refuse(path: &str, error: &Error, request_id: &str) -> Response {
+    if path == "/a2a" { rpc::refusal(error, request_id) } else { rest::refusal(error, request_id) }
+}
+
+/// Logs what only the operator may see of a failure.
+pub(super) fn log_source(error: &Error, request_id: &str) {
+    if let Some(source) = std::error::Error::source(error) {
+        tracing::error!(request_id, error = %source, "a request failed");
+    }
+}

@@ -1,0 +1,275 @@
+//! The AgentRelay protocol: JSON-RPC 2.0 at `POST /a2a`. One file per method; this one frames them.
+//!
+//! Refusals come in this order: too large, no or bad key, malformed JSON, envelope, rate limit, method, params.
+
+mod agents_list;
+mod message_send;
+mod tasks_cancel;
+mod tasks_get;
+mod tasks_list;
+mod tasks_update;
+mod wire;
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::body::Body as ResponseBody;
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, http};
+use futures_util::FutureExt;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::api::document::{Body, bytes, parse};
+use crate::api::request::{RequestId, log_source};
+use crate::api::{App, caller};
+use crate::domain::json::{Document, Issues, Object, Path, Value};
+use crate::error::{Error, Result, Symbol};
+use crate::relay::{Caller, Relay};
+
+/// Most calls in one batch.
+const BATCH_MAX: usize = 50;
+
+pub(super) async fn serve(
+    State(app): State<App>,
+    Extension(RequestId(request_id)): Extension<RequestId>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let bytes = match bytes(body) {
+        Ok(bytes) => bytes,
+        Err(error) => return Answer::failed(None, error).into_response(&request_id),
+    };
+    let caller = match caller::authenticate(&app.relay, &headers, &request_id) {
+        Ok(caller) => caller,
+        Err(error) => return Answer::failed(readable_id(&bytes), error).into_response(&request_id),
+    };
+    let document = match parse(&bytes) {
+        Ok(document) => document,
+        Err(error) => return Answer::failed(None, error).into_response(&request_id),
+    };
+    if !document.get().starts_with('[') {
+        return match answer(&app, &caller, document).await {
+            Some(answer) => answer.into_response(&request_id),
+            None => StatusCode::NO_CONTENT.into_response(),
+        };
+    }
+    let calls: Vec<&RawValue> = serde_json::from_str(document.get()).unwrap_or_default();
+    if calls.is_empty() || calls.len() > BATCH_MAX {
+        let message = format!("A batch holds 1 to {BATCH_MAX} calls, this one {}", calls.len());
+        return Answer::failed(None, Error::new(Symbol::InvalidRequest, message)).into_response(&request_id);
+    }
+    // One after the other: a call may build on what the one before it did.
+    let mut answers = Vec::with_capacity(calls.len());
+    for call in calls {
+        answers.extend(answer(&app, &caller, call).await);
+    }
+    batch_response(&answers, &request_id)
+}
+
+/// The answer to a request that did not get as far as its handler.
+pub(super) fn refusal(error: &Error, request_id: &str) -> Response {
+    single(&envelope(&null(), Err(error), request_id), Err(error))
+}
+
+/// One call of the protocol.
+struct Call<'a> {
+    /// As it came; `None` for a notification.
+    id: Option<&'a RawValue>,
+    method: String,
+    params: Option<Value<'a>>,
+}
+
+/// What a call came to, with the id that it came with.
+struct Answer {
+    id: Document,
+    outcome: Result<Document>,
+}
+
+impl Answer {
+    fn failed(id: Option<&RawValue>, error: Error) -> Answer {
+        Answer { id: id.map_or_else(null, ToOwned::to_owned), outcome: Err(error) }
+    }
+
+    fn into_response(self, request_id: &str) -> Response {
+        if let Err(error) = &self.outcome {
+            log_source(error, request_id);
+        }
+        single(&envelope(&self.id, self.outcome.as_ref(), request_id), self.outcome.as_ref().map(|_| ()))
+    }
+}
+
+/// Executes one call. `None` for a notification: it is executed and not answered, unless it could not even be counted.
+async fn answer(app: &App, caller: &Caller, document: &RawValue) -> Option<Answer> {
+    let call = match Call::read(document) {
+        Ok(call) => call,
+        Err((id, error)) => return Some(Answer::failed(id, error)),
+    };
+    if let Err(error) = app.rate_limit.count(caller.row(), Instant::now()) {
+        return Some(Answer::failed(call.id, error));
+    }
+    // A panic in one call must not take the answers of its batch along.
+    let dispatched = AssertUnwindSafe(dispatch(&app.relay, caller, &call)).catch_unwind().await;
+    let outcome = dispatched.unwrap_or_else(|_| Err(Error::internal("a method panicked")));
+    let Some(id) = call.id else {
+        if let Err(error) = &outcome {
+            tracing::debug!(%error, symbol = error.symbol().name(), "a notification was refused");
+        }
+        return None;
+    };
+    Some(Answer { id: id.to_owned(), outcome })
+}
+
+async fn dispatch(relay: &Relay, caller: &Caller, call: &Call<'_>) -> Result<Document> {
+    let params = || params(call);
+    match call.method.as_str() {
+        "message/send" => message_send::serve(relay, caller, params()?).await,
+        "tasks/get" => tasks_get::serve(relay, caller, params()?).await,
+        "tasks/list" => tasks_list::serve(relay, caller, params()?).await,
+        "tasks/update" => tasks_update::serve(relay, caller, params()?).await,
+        "tasks/cancel" => tasks_cancel::serve(relay, caller, params()?).await,
+        "agents/list" => agents_list::serve(relay, caller, params()?).await,
+        _ => Err(Error::new(
+            Symbol::MethodNotFound,
+            "No such method; there are message/send, tasks/get, tasks/list, tasks/update, tasks/cancel and agents/list",
+        )),
+    }
+}
+
+/// The parameters by name; absent ones are none.
+fn params<'a>(call: &Call<'a>) -> Result<Object<'a>> {
+    let mut issues = Issues::default();
+    let object = match &call.params {
+        Some(params) => params.clone().object(&mut issues),
+        None => Some(Object::empty(Path::root())),
+    };
+    issues.take(object)
+}
+
+/// A method's result, as a document.
+fn result(body: &impl Serialize) -> Result<Document> {
+    to_raw_value(body).map_err(Error::internal)
+}
+
+impl<'a> Call<'a> {
+    /// Reads an envelope (JSON-RPC 2.0, section 4). The error comes with the id, where it can be read.
+    fn read(document: &'a RawValue) -> std::result::Result<Call<'a>, (Option<&'a RawValue>, Error)> {
+        let refused = |id, message: &'static str| Err((id, Error::new(Symbol::InvalidRequest, message)));
+        let mut ignored = Issues::default();
+        let Some(envelope) = Value::root(document).object(&mut ignored) else {
+            return refused(None, "A call is a JSON object with jsonrpc, method, id and params");
+        };
+        let id = match envelope.member("id") {
+            Some(id) if is_id(id.raw) => Some(id.raw),
+            Some(_) => return refused(None, "An id is a string, a number or null"),
+            None => None,
+        };
+        let text = |key: &str| envelope.optional(key).and_then(|value| value.string(&mut Issues::default()));
+        if text("jsonrpc").as_deref() != Some("2.0") {
+            return refused(id, "A call has jsonrpc: \"2.0\"");
+        }
+        let Some(method) = text("method") else {
+            return refused(id, "A call has a method, which is a string");
+        };
+        let params = envelope.optional("params");
+        if params.as_ref().is_some_and(|params| !params.raw.get().starts_with(['{', '['])) {
+            return refused(id, "A call's params are an object");
+        }
+        let params = params.map(|params| Value::root(params.raw));
+        Ok(Call { id, method: method.into_owned(), params })
+    }
+}
+
+fn is_id(raw: &RawValue) -> bool {
+    !raw.get().starts_with(['{', '[', 't', 'f'])
+}
+
+/// The id in a body that was not looked at any further.
+fn readable_id(bytes: &[u8]) -> Option<&RawValue> {
+    let envelope = Value::root(parse(bytes).ok()?).object(&mut Issues::default())?;
+    envelope.member("id").map(|id| id.raw).filter(|raw| is_id(raw))
+}
+
+fn null() -> Document {
+    RawValue::NULL.to_owned()
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    jsonrpc: &'static str,
+    id: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorBody<'a>>,
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    code: i32,
+    message: &'a str,
+    data: ErrorData<'a>,
+}
+
+#[derive(Serialize)]
+struct ErrorData<'a> {
+    code: &'static str,
+    request_id: &'a str,
+    details: &'a serde_json::Map<String, serde_json::Value>,
+}
+
+fn envelope<'a>(
+    id: &'a RawValue,
+    outcome: std::result::Result<&'a Document, &'a Error>,
+    request_id: &'a str,
+) -> Envelope<'a> {
+    let error = outcome.err().map(|error| ErrorBody {
+        code: error.symbol().row().rpc_code,
+        message: error.message(),
+        data: ErrorData { code: error.symbol().name(), request_id, details: error.details() },
+    });
+    Envelope { jsonrpc: "2.0", id, result: outcome.ok().map(|result| &**result), error }
+}
+
+/// The HTTP answer to a single call: its status is the table's.
+fn single(envelope: &Envelope<'_>, outcome: std::result::Result<(), &Error>) -> Response {
+    let mut response = json(envelope);
+    if let Err(error) = outcome {
+        *response.status_mut() = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if error.symbol() == Symbol::Unauthenticated {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        retry_after(&mut response, error.retry_after_s());
+    }
+    response
+}
+
+/// The HTTP answer to a batch: 200, whatever its calls came to; 204 when all were notifications.
+fn batch_response(answers: &[Answer], request_id: &str) -> Response {
+    if answers.is_empty() {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let failures = || answers.iter().filter_map(|answer| answer.outcome.as_ref().err());
+    failures().for_each(|error| log_source(error, request_id));
+    let envelopes: Vec<_> =
+        answers.iter().map(|answer| envelope(&answer.id, answer.outcome.as_ref(), request_id)).collect();
+    let mut response = json(&envelopes);
+    retry_after(&mut response, failures().filter_map(Error::retry_after_s).max());
+    response
+}
+
+fn json(body: &impl Serialize) -> Response {
+    let bytes = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = Response::new(ResponseBody::from(bytes));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn retry_after(response: &mut Response, seconds: Option<u64>) {
+    if let Some(seconds) = seconds {
+        response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from(seconds));
+    }
+}
