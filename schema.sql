@@ -11,8 +11,6 @@ CREATE TABLE relay (
     checked_at      INTEGER NOT NULL DEFAULT 0              -- written by the readiness check
 ) STRICT;
 
-INSERT INTO relay (id) VALUES (1);
-
 -- Agents are never deleted: a thread keeps its participants.
 CREATE TABLE agents (
     id              INTEGER PRIMARY KEY,
@@ -163,3 +161,5 @@ CREATE TABLE idempotency (
     event           INTEGER NOT NULL REFERENCES events,     -- what the call did: its answer is read from there
     PRIMARY KEY (day, key)
 ) STRICT, WITHOUT ROWID;
+
+INSERT INTO relay (id) VALUES (1);

@@ -1,1 +1,16 @@
+//! The protocol documents, executed. One binary; its modules in reading order.
 
+mod support;
+
+// What a handoff goes through, over HTTP.
+mod handoff;
+
+#[test]
+fn no_test_file_was_forgotten() {
+    let listed = include_str!("main.rs");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+    for entry in std::fs::read_dir(folder).expect("the tests").flatten() {
+        let name = entry.file_name().to_string_lossy().trim_end_matches(".rs").to_owned();
+        assert!(name == "main" || listed.contains(&format!("\nmod {name};")), "tests/{name} is not in main.rs");
+    }
+}

@@ -48,7 +48,7 @@ fn copy_and_check(from: &Path, to: &Path, report: &mut impl FnMut(Progress)) -> 
     // One read transaction for the whole copy: without it each write by the relay would start the copy anew.
     source.execute_batch("BEGIN; SELECT count(*) FROM relay;")?;
     let _ = std::fs::remove_file(to);
-    files::create_private(to).map_err(|error| super::unusable(to, error))?;
+    files::create_private(to).map_err(|error| super::unusable(to, &error))?;
     let mut target = Connection::open(to)?;
     let copied = copy_pages(&Backup::new(&source, &mut target)?, report)?;
     // One file, whole in itself: a copy has no log beside it.

@@ -84,12 +84,12 @@ impl Store {
     /// # Errors
     /// When the file cannot be opened, is another program's or was written by a later version: then it is untouched.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Store> {
-        let path = std::path::absolute(path).map_err(|error| unusable(path, error))?;
+        let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
         if let Some(folder) = path.parent() {
-            files::create_folder(folder).map_err(|error| unusable(folder, error))?;
+            files::create_folder(folder).map_err(|error| unusable(folder, &error))?;
         }
         schema::check_header(&path)?;
-        files::create_private(&path).map_err(|error| unusable(&path, error))?;
+        files::create_private(&path).map_err(|error| unusable(&path, &error))?;
 
         let mut conn = Connection::open(&path)?;
         configure(&conn, WRITER_CACHE_KIB)?;
@@ -189,7 +189,7 @@ fn pool(path: &Path, size: u32) -> Result<Pool> {
     pool.map_err(Error::internal)
 }
 
-fn unusable(path: &Path, error: std::io::Error) -> Error {
+fn unusable(path: &Path, error: &std::io::Error) -> Error {
     Error::new(
         crate::error::Symbol::Internal,
         format!("cannot use {}: {error}. Choose another place with --data FILE.", path.display()),
