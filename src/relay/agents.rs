@@ -1,6 +1,5 @@
 //! Agents: created and looked after by the operator, described by themselves.
 
-use rusqlite::Connection;
 use serde_json::json;
 
 use crate::domain::agent::{Agent, AgentFilter, CardChange, Handle, NewAgent};
@@ -11,7 +10,7 @@ use crate::domain::key::{Key, KeyOptions, MintedKey};
 use crate::domain::page::{Limit, ListName, Page};
 use crate::error::{Error, Result, Symbol};
 use crate::relay::{Actor, Caller, Relay};
-use crate::store::{Tx, agents, events, keys};
+use crate::store::{Connection, Tx, agents, events, keys, relay};
 
 /// How somebody names an agent.
 #[derive(Clone, Debug)]
@@ -136,7 +135,7 @@ impl Relay {
 
     /// The agent that commands without `--as` mean, once there is an agent.
     pub async fn default_agent(&self) -> Result<Option<Agent>> {
-        self.store().read(agents::find_default).await
+        self.store().read(relay::find_default_agent).await
     }
 
     /// Makes an agent the default.
@@ -144,7 +143,7 @@ impl Relay {
         self.store()
             .write(move |tx| {
                 let agent = find(tx, &name)?;
-                agents::update_default(tx, agent.row)?;
+                relay::update_default_agent(tx, agent.row)?;
                 events::append_to_agent(tx, &actor, EventKind::AgentMadeDefault, agent.row, None)?;
                 Ok(agent)
             })

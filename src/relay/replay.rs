@@ -1,6 +1,5 @@
 //! Retries: a call that was done before is answered as the first time, whatever has changed since.
 
-use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 
 use crate::domain::json::{self, Document};
@@ -10,44 +9,56 @@ use crate::domain::thread::Receipt;
 use crate::domain::time::Timestamp;
 use crate::error::{Error, Result, Symbol};
 use crate::relay::Caller;
-use crate::store::events;
 use crate::store::idempotency::{self, Call, Known};
+use crate::store::{Connection, events};
 
-/// Collects what a call asks for, so that two calls can be compared. Unlabelled fields follow each other in a fixed
-/// order, each with its length.
-pub(super) struct Payload(Sha256);
+/// Collects what a call asks for, so that two calls can be compared: fields in a fixed order, each with its length.
+/// Nothing is collected of a call without a name.
+pub(super) struct Payload<'a> {
+    name: Option<&'a str>,
+    sha: Sha256,
+}
 
-impl Payload {
-    pub(super) fn of(operation: &str) -> Payload {
-        Payload(Sha256::new()).text(operation)
+impl<'a> Payload<'a> {
+    pub(super) fn of(operation: &str, metadata: &'a Metadata) -> Payload<'a> {
+        let payload = Payload { name: metadata.idempotency_key.as_deref(), sha: Sha256::new() };
+        payload.text(operation).document(metadata.rest.as_ref())
     }
 
-    pub(super) fn text(mut self, text: &str) -> Payload {
-        json::digest_text(text, &mut self.0);
+    pub(super) fn text(mut self, text: &str) -> Payload<'a> {
+        if self.name.is_some() {
+            json::digest_text(text, &mut self.sha);
+        }
         self
     }
 
-    pub(super) fn optional(self, text: Option<&str>) -> Payload {
+    pub(super) fn optional(self, text: Option<&str>) -> Payload<'a> {
         match text {
             Some(text) => self.text("+").text(text),
             None => self.text("-"),
         }
     }
 
-    pub(super) fn document(mut self, document: Option<&Document>) -> Payload {
-        match document {
-            Some(document) => json::digest(document, &mut self.0),
-            None => self.0.update(b"-"),
+    pub(super) fn generation(self, generation: Option<i64>) -> Payload<'a> {
+        self.optional(generation.map(|generation| generation.to_string()).as_deref())
+    }
+
+    pub(super) fn document(mut self, document: Option<&Document>) -> Payload<'a> {
+        if self.name.is_some() {
+            match document {
+                Some(document) => json::digest(document, &mut self.sha),
+                None => self.sha.update(b"-"),
+            }
         }
         self
     }
 
-    pub(super) fn documents(mut self, documents: &[Document]) -> Payload {
-        self = self.text(&documents.len().to_string());
-        documents.iter().fold(self, |payload, document| payload.document(Some(document)))
+    pub(super) fn documents(self, documents: &[Document]) -> Payload<'a> {
+        let counted = self.text(&documents.len().to_string());
+        documents.iter().fold(counted, |payload, document| payload.document(Some(document)))
     }
 
-    pub(super) fn draft(self, draft: Option<&Draft>) -> Payload {
+    pub(super) fn draft(self, draft: Option<&Draft>) -> Payload<'a> {
         let Some(draft) = draft else {
             return self.text("-");
         };
@@ -58,10 +69,8 @@ impl Payload {
     }
 
     /// The call, when its caller named it.
-    pub(super) fn named(self, caller: &Caller, metadata: &Metadata) -> Option<Call> {
-        let key = metadata.idempotency_key.as_deref()?;
-        let payload = self.document(metadata.rest.as_ref());
-        Some(Call::new(caller.row(), key, payload.0))
+    pub(super) fn call(self, caller: &Caller) -> Option<Call> {
+        self.name.map(|name| Call::new(caller.row(), name, self.sha))
     }
 }
 

@@ -57,13 +57,13 @@ impl Relay {
     /// In this order: `duplicate_idempotency_key`, `recipient_not_found`, `invalid_params` for oneself,
     /// `teammate_blocked`.
     pub async fn send(&self, caller: &Caller, handoff: Handoff) -> Result<Receipt> {
-        let call = Payload::of("send")
+        let call = Payload::of("send", &handoff.metadata)
             .text(handoff.recipient.as_str())
             .text(handoff.intent.name())
             .document(handoff.intent.proposed_action())
             .draft(Some(&handoff.message))
             .documents(&handoff.artifacts)
-            .named(caller, &handoff.metadata);
+            .call(caller);
         let caller = caller.clone();
         self.store().write(move |tx| create(tx, &caller, call.as_ref(), &handoff)).await
     }
@@ -74,12 +74,12 @@ impl Relay {
     /// In this order: `thread_not_found`, `not_a_participant`, `duplicate_idempotency_key`, `thread_terminal`,
     /// `teammate_blocked`, `state_changed`.
     pub async fn append(&self, caller: &Caller, append: Append) -> Result<Receipt> {
-        let call = Payload::of("append")
+        let call = Payload::of("append", &append.metadata)
             .text(&append.thread.to_string())
             .draft(Some(&append.message))
             .documents(&append.artifacts)
-            .optional(append.expected_generation.map(|generation| generation.to_string()).as_deref())
-            .named(caller, &append.metadata);
+            .generation(append.expected_generation)
+            .call(caller);
         let caller = caller.clone();
         self.store().write(move |tx| add(tx, &caller, call.as_ref(), &append)).await
     }

@@ -1,7 +1,5 @@
 //! Reading threads: one as a whole, and the boxes they lie in.
 
-use rusqlite::Connection;
-
 use crate::domain::event::EventKind;
 use crate::domain::id::{Row, ThreadId};
 use crate::domain::json::Path;
@@ -13,7 +11,7 @@ use crate::error::{Error, Result, Symbol};
 use crate::relay::{Caller, Relay};
 use crate::store::events::Change;
 use crate::store::threads::Mailbox;
-use crate::store::{Tx, artifacts, events, messages, threads};
+use crate::store::{Connection, Tx, artifacts, events, messages, threads};
 
 /// Which threads a list shows.
 #[derive(Clone, Debug)]

@@ -86,15 +86,15 @@ impl Relay {
     /// In this order: `thread_not_found`, `not_a_participant`, `duplicate_idempotency_key`,
     /// `not_authorized_transition`, `invalid_transition`, `teammate_blocked`, `state_changed`.
     pub async fn transition(&self, caller: &Caller, step: Step) -> Result<Receipt> {
-        let call = Payload::of("transition")
+        let call = Payload::of("transition", &step.metadata)
             .text(&step.thread.to_string())
             .text(step.transition.name())
             .optional(step.session_id.as_deref())
             .draft(step.message.as_ref())
             .documents(&step.artifacts)
             .optional(step.result_summary.as_deref())
-            .optional(step.expected_generation.map(|generation| generation.to_string()).as_deref())
-            .named(caller, &step.metadata);
+            .generation(step.expected_generation)
+            .call(caller);
         let caller = caller.clone();
         self.store().write(move |tx| take(tx, &caller, call.as_ref(), &step)).await
     }

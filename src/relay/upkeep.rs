@@ -7,7 +7,7 @@ use crate::domain::id::Row;
 use crate::domain::time::Timestamp;
 use crate::error::{Error, Result};
 use crate::relay::Relay;
-use crate::store::{idempotency, keys};
+use crate::store::{idempotency, keys, relay};
 
 /// How many old idempotency keys one upkeep forgets: a bounded write, however many there are.
 const FORGOTTEN_MAX: i64 = 10_000;
@@ -42,10 +42,7 @@ impl Relay {
     /// # Errors
     /// The readiness answer: unavailable.
     pub async fn check(&self) -> Result<()> {
-        let check = self.store().write(|tx| {
-            tx.execute("UPDATE relay SET checked_at = ?", [tx.now])?;
-            Ok(())
-        });
-        check.await.map_err(Error::unavailable)
+        self.store().read(|conn| relay::find_default_agent(conn).map(|_| ())).await.map_err(Error::unavailable)?;
+        self.store().write(|tx| relay::update_checked_at(tx)).await.map_err(Error::unavailable)
     }
 }

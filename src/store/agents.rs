@@ -6,7 +6,7 @@ use crate::domain::agent::{Agent, AgentFilter, CardChange, Handle, NewAgent};
 use crate::domain::id::{AgentId, Row};
 use crate::domain::time::Timestamp;
 use crate::error::Result;
-use crate::store::Tx;
+use crate::store::{Tx, relay};
 
 /// Inserts an agent and its handle. The first agent of a file becomes its default.
 pub fn insert(tx: &mut Tx<'_>, agent: &NewAgent) -> Result<Agent> {
@@ -26,7 +26,7 @@ pub fn insert(tx: &mut Tx<'_>, agent: &NewAgent) -> Result<Agent> {
     })?;
     let row = tx.last_insert_rowid();
     insert_handle(tx, &agent.handle, row)?;
-    tx.execute("UPDATE relay SET default_agent = ? WHERE default_agent IS NULL", [row])?;
+    relay::insert_default_agent(tx, row)?;
     Ok(Agent {
         row,
         id,
@@ -126,20 +126,7 @@ pub fn list(
     Ok(agents)
 }
 
-/// The default agent, once there is one.
-pub fn find_default(conn: &Connection) -> Result<Option<Agent>> {
-    let mut statement =
-        conn.prepare_cached("SELECT agents.* FROM relay JOIN agents ON agents.id = relay.default_agent")?;
-    Ok(statement.query_row([], agent).optional()?)
-}
-
-/// Makes this agent the default.
-pub fn update_default(tx: &Tx<'_>, agent: Row) -> Result<()> {
-    tx.execute("UPDATE relay SET default_agent = ?", [agent])?;
-    Ok(())
-}
-
-fn agent(row: &SqlRow<'_>) -> rusqlite::Result<Agent> {
+pub(super) fn agent(row: &SqlRow<'_>) -> rusqlite::Result<Agent> {
     let list = |column: &str| -> rusqlite::Result<Vec<String>> {
         let text: String = row.get(column)?;
         Ok(serde_json::from_str(&text).unwrap_or_default())

@@ -15,6 +15,7 @@ mod files;
 pub mod idempotency;
 pub mod keys;
 pub mod messages;
+pub mod relay;
 mod schema;
 pub mod threads;
 mod values;
@@ -25,7 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use r2d2_sqlite::SqliteConnectionManager;
-use rusqlite::{Connection, OpenFlags};
+pub use rusqlite::Connection;
+use rusqlite::OpenFlags;
 
 use self::bell::Bell;
 pub use self::files::ServerLock;
