@@ -4,6 +4,7 @@
 pub mod agents;
 mod authenticate;
 pub mod blocks;
+mod change;
 pub mod events;
 pub mod keys;
 mod replay;

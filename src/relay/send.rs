@@ -1,7 +1,5 @@
 //! Sending: a new handoff, or a message into a thread.
 
-use serde_json::json;
-
 use crate::domain::agent::Handle;
 use crate::domain::event::EventKind;
 use crate::domain::id::ThreadId;
@@ -9,16 +7,17 @@ use crate::domain::intent::Intent;
 use crate::domain::json::{Document, Path, issue};
 use crate::domain::message::Draft;
 use crate::domain::metadata::Metadata;
-use crate::domain::thread::{Ends, Receipt, Thread};
-use crate::domain::transition::{Side, State};
+use crate::domain::thread::{Ends, Receipt};
+use crate::domain::transition::State;
 use crate::error::{Error, Result, Symbol};
+use crate::relay::change::{Next, commit, refuse_if_blocked, refuse_if_changed, remember, standing};
 use crate::relay::replay::{Payload, replay};
 use crate::relay::threads::find_as_participant;
 use crate::relay::{Caller, Relay};
 use crate::store::events::Change;
-use crate::store::idempotency::{self, Call};
+use crate::store::idempotency::Call;
 use crate::store::messages::Place;
-use crate::store::{Tx, agents, artifacts, blocks, events, messages, threads};
+use crate::store::{Tx, agents, artifacts, events, messages, threads};
 
 /// A new handoff.
 #[derive(Clone, Debug)]
@@ -137,118 +136,15 @@ fn add(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, append: &Append) -
     refuse_if_blocked(tx, thread.other(side).row, caller)?;
     refuse_if_changed(&thread, append.expected_generation)?;
 
-    let next = next_version(tx, &thread, state);
-    let content = Content { message: Some(&append.message), artifacts: &append.artifacts, result_summary: None };
-    commit(tx, caller, call, next, side, content, EventKind::ThreadMessage, None)
-}
-
-/// The thread with its next version's number, state and times.
-pub(super) fn next_version(tx: &Tx<'_>, thread: &Thread, state: State) -> Thread {
-    Thread {
-        generation: thread.generation + 1,
+    let next = Next {
+        thread: &thread,
+        side,
         state,
-        updated_at: tx.now,
-        ends: thread.ends.reaching(state, tx.now),
-        ..thread.clone()
-    }
-}
-
-/// What a change of a thread brings along.
-#[derive(Clone, Copy)]
-pub(super) struct Content<'a> {
-    pub(super) message: Option<&'a Draft>,
-    pub(super) artifacts: &'a [Document],
-    pub(super) result_summary: Option<&'a str>,
-}
-
-/// Writes a thread's next version with what it brings along, its event and the call's name.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "each is one column of what a change writes; a struct would only rename them"
-)]
-pub(super) fn commit(
-    tx: &mut Tx<'_>,
-    caller: &Caller,
-    call: Option<&Call>,
-    mut next: Thread,
-    side: Side,
-    content: Content<'_>,
-    kind: EventKind,
-    session_id: Option<&str>,
-) -> Result<Receipt> {
-    if content.message.is_some() {
-        next.message_count += 1;
-        match side {
-            Side::Sender => next.unread.1 += 1,
-            Side::Recipient => next.unread.0 += 1,
-        }
-    }
-    if !threads::update(tx, &next, content.result_summary)? {
-        return Err(state_changed(&next));
-    }
-    let mut change = Change::of(&next);
-    let mut receipt = Receipt {
-        thread: next.id,
-        generation: next.generation,
-        state: next.state,
-        message: None,
-        at: tx.now,
-        ends: next.ends,
+        kind: EventKind::ThreadMessage,
+        session_id: None,
+        message: Some(&append.message),
+        artifacts: &append.artifacts,
+        result_summary: None,
     };
-    if let Some(message) = content.message {
-        let sequence_no = next.message_count;
-        let place = Place { thread: next.row, sequence_no, generation: next.generation, author: caller.row() };
-        receipt.message = Some((messages::insert(tx, place, message)?, sequence_no));
-        change.sequence_no = Some(sequence_no);
-    }
-    artifacts::insert(tx, next.row, next.generation, caller.row(), content.artifacts)?;
-    let detail = session_id.map(|session_id| json!({ "session_id": session_id }));
-    let event = events::append_to_thread(tx, &caller.actor(), kind, change, detail.as_ref())?;
-    remember(tx, call, event)?;
-    Ok(receipt)
-}
-
-fn remember(tx: &Tx<'_>, call: Option<&Call>, event: i64) -> Result<()> {
-    match call {
-        Some(call) => idempotency::insert(tx, call, event),
-        None => Ok(()),
-    }
-}
-
-/// Whoever blocked the caller gets nothing more from it.
-pub(super) fn refuse_if_blocked(tx: &Tx<'_>, other: crate::domain::id::Row, caller: &Caller) -> Result<()> {
-    if blocks::exists(tx, other, caller.row())? {
-        return Err(Error::new(
-            Symbol::TeammateBlocked,
-            "The other side has blocked you; ask your person to talk to theirs",
-        ));
-    }
-    Ok(())
-}
-
-/// A caller who said which version it means is not served another.
-pub(super) fn refuse_if_changed(thread: &Thread, expected_generation: Option<i64>) -> Result<()> {
-    match expected_generation {
-        Some(expected) if expected != thread.generation => Err(state_changed(thread)),
-        _ => Ok(()),
-    }
-}
-
-/// Somebody else was first.
-pub(super) fn state_changed(thread: &Thread) -> Error {
-    let message = format!(
-        "The thread was changed by another call; it is {} now. Read it with tasks/get, then decide",
-        thread.state.name()
-    );
-    standing(Error::new(Symbol::StateChanged, message), thread)
-}
-
-/// Tells the caller where the thread stands.
-pub(super) fn standing(error: Error, thread: &Thread) -> Error {
-    let (status, detail) = thread.state.status();
-    let error = error.with_detail("state", status).with_detail("generation", thread.generation);
-    match detail {
-        Some(detail) => error.with_detail("detail", detail),
-        None => error,
-    }
+    commit(tx, caller, call, &next)
 }

@@ -8,10 +8,8 @@ use crate::domain::metadata::Metadata;
 use crate::domain::thread::{Receipt, Thread};
 use crate::domain::transition::{Carries, Rule, Side, State, Transition};
 use crate::error::{Error, Result, Symbol};
+use crate::relay::change::{Next, commit, refuse_if_blocked, refuse_if_changed, standing, state_changed};
 use crate::relay::replay::{Payload, replay};
-use crate::relay::send::{
-    Content, commit, next_version, refuse_if_blocked, refuse_if_changed, standing, state_changed,
-};
 use crate::relay::threads::find_as_participant;
 use crate::relay::{Caller, Relay};
 use crate::store::idempotency::Call;
@@ -120,16 +118,17 @@ fn take(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, step: &Step) -> R
     }
     refuse_if_changed(&thread, step.expected_generation)?;
 
-    let mut next = next_version(tx, &thread, rule.to);
-    if step.transition == Transition::Accept {
-        next.session_id.clone_from(&step.session_id);
-    }
-    let content = Content {
+    let next = Next {
+        thread: &thread,
+        side,
+        state: rule.to,
+        kind: rule.event,
+        session_id: step.session_id.as_deref(),
         message: step.message.as_ref(),
         artifacts: &step.artifacts,
         result_summary: step.result_summary.as_deref(),
     };
-    commit(tx, caller, call, next, side, content, rule.event, step.session_id.as_deref())
+    commit(tx, caller, call, &next)
 }
 
 /// The session that accepted gets its first answer again; another session learns that it came second.
