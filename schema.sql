@@ -137,6 +137,7 @@ CREATE TABLE events (
     state           TEXT,                                   -- of the thread, after the event
     sequence_no     INTEGER,                                -- of the message that came with it
     agent           INTEGER REFERENCES agents,              -- when it concerns an agent
+    resource        BLOB CHECK (length(resource) = 16),     -- the agent's key or the agent it blocked, when it is about one
     request_id      TEXT NOT NULL,
     detail          TEXT,                                   -- JSON object
     CHECK ((thread IS NULL) <> (agent IS NULL)),

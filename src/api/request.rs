@@ -35,7 +35,8 @@ pub(super) async fn around(State(app): State<App>, mut request: Request, next: N
         Err(error) => refuse(&path, &error, &id),
     };
 
-    let (status, ms) = (response.status().as_u16(), started.elapsed().as_millis());
+    let status = response.status().as_u16();
+    let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     if status >= 500 {
         tracing::error!(request_id = id, %method, path, status, ms, "request");
     } else {

@@ -10,6 +10,7 @@ use crate::domain::key::{Key, KeyOptions, MintedKey};
 use crate::domain::page::{Limit, ListName, Page};
 use crate::error::{Error, Result, Symbol};
 use crate::relay::{Actor, Caller, Relay};
+use crate::store::events::Resource;
 use crate::store::{Connection, Tx, agents, events, keys, relay};
 
 /// How somebody names an agent.
@@ -40,11 +41,18 @@ impl Relay {
                 refuse_if_taken(tx, &agent.handle, None)?;
                 let created = agents::insert(tx, &agent)?;
                 let detail = json!({ "handle": created.handle });
-                events::append_to_agent(tx, &actor, EventKind::AgentCreated, created.row, Some(&detail))?;
+                events::append_to_agent(tx, &actor, EventKind::AgentCreated, created.row, None, Some(&detail))?;
                 let minted = Key::mint();
                 let id = keys::insert(tx, created.row, &minted, &key)?;
-                let detail = json!({ "key_id": id, "label": key.label });
-                events::append_to_agent(tx, &actor, EventKind::KeyMinted, created.row, Some(&detail))?;
+                let detail = json!({ "label": key.label });
+                events::append_to_agent(
+                    tx,
+                    &actor,
+                    EventKind::KeyMinted,
+                    created.row,
+                    Some(Resource::Key(id)),
+                    Some(&detail),
+                )?;
                 Ok((created, MintedKey { id, key: minted }))
             })
             .await
@@ -59,7 +67,7 @@ impl Relay {
                 if agent.handle != handle {
                     agents::update_handle(tx, agent.row, &handle)?;
                     let detail = json!({ "from": agent.handle, "to": handle });
-                    events::append_to_agent(tx, &actor, EventKind::AgentRenamed, agent.row, Some(&detail))?;
+                    events::append_to_agent(tx, &actor, EventKind::AgentRenamed, agent.row, None, Some(&detail))?;
                 }
                 agents::get(tx, agent.row)
             })
@@ -83,7 +91,7 @@ impl Relay {
                 if agent.disabled_at.is_some() != disabled {
                     let kind = if disabled { EventKind::AgentDisabled } else { EventKind::AgentEnabled };
                     agents::update_disabled(tx, agent.row, disabled.then_some(tx.now))?;
-                    events::append_to_agent(tx, &actor, kind, agent.row, None)?;
+                    events::append_to_agent(tx, &actor, kind, agent.row, None, None)?;
                 }
                 agents::get(tx, agent.row)
             })
@@ -96,7 +104,7 @@ impl Relay {
         self.store()
             .write(move |tx| {
                 agents::update_card(tx, agent, &change)?;
-                events::append_to_agent(tx, &actor, EventKind::AgentCardChanged, agent, None)?;
+                events::append_to_agent(tx, &actor, EventKind::AgentCardChanged, agent, None, None)?;
                 Ok(())
             })
             .await
@@ -144,7 +152,7 @@ impl Relay {
             .write(move |tx| {
                 let agent = find(tx, &name)?;
                 relay::update_default_agent(tx, agent.row)?;
-                events::append_to_agent(tx, &actor, EventKind::AgentMadeDefault, agent.row, None)?;
+                events::append_to_agent(tx, &actor, EventKind::AgentMadeDefault, agent.row, None, None)?;
                 Ok(agent)
             })
             .await

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::relay::agents::{AgentName, find};
 use crate::relay::{Actor, Relay};
 pub use crate::store::blocks::Block;
+use crate::store::events::Resource;
 use crate::store::{blocks, events};
 
 impl Relay {
@@ -27,9 +28,9 @@ impl Relay {
                     return Err(issue(Path::root().key("handle"), "custom", "this is you; block a teammate"));
                 }
                 if blocks::insert(tx, blocker.row, blocked.row, reason.as_deref())? {
-                    let detail =
-                        json!({ "blocked_handle": blocked.handle, "blocked_id": blocked.id, "reason": reason });
-                    events::append_to_agent(tx, &actor, EventKind::BlockAdded, blocker.row, Some(&detail))?;
+                    let about = Some(Resource::Blocked(blocked.id));
+                    let detail = json!({ "blocked_handle": blocked.handle, "reason": reason });
+                    events::append_to_agent(tx, &actor, EventKind::BlockAdded, blocker.row, about, Some(&detail))?;
                 }
                 Ok(blocked)
             })
@@ -42,8 +43,9 @@ impl Relay {
             .write(move |tx| {
                 let (blocker, blocked) = (find(tx, &blocker)?, find(tx, &blocked)?);
                 if blocks::delete(tx, blocker.row, blocked.row)? {
-                    let detail = json!({ "blocked_handle": blocked.handle, "blocked_id": blocked.id });
-                    events::append_to_agent(tx, &actor, EventKind::BlockRemoved, blocker.row, Some(&detail))?;
+                    let about = Some(Resource::Blocked(blocked.id));
+                    let detail = json!({ "blocked_handle": blocked.handle });
+                    events::append_to_agent(tx, &actor, EventKind::BlockRemoved, blocker.row, about, Some(&detail))?;
                 }
                 Ok(blocked)
             })

@@ -9,6 +9,7 @@ use crate::domain::key::{Key, KeyOptions, KeyRecord, MintedKey};
 use crate::error::{Error, Result, Symbol};
 use crate::relay::agents::{AgentName, find};
 use crate::relay::{Actor, Caller, Relay};
+use crate::store::events::Resource;
 use crate::store::{events, keys};
 
 impl Relay {
@@ -43,8 +44,8 @@ impl Relay {
                 let key = Key::mint();
                 let id = keys::insert(tx, agent.row, &key, &options)?;
                 let kind = if alone { EventKind::KeyRotated } else { EventKind::KeyMinted };
-                let detail = json!({ "key_id": id, "label": options.label });
-                events::append_to_agent(tx, &actor, kind, agent.row, Some(&detail))?;
+                let detail = json!({ "label": options.label });
+                events::append_to_agent(tx, &actor, kind, agent.row, Some(Resource::Key(id)), Some(&detail))?;
                 Ok((agent, MintedKey { id, key }))
             })
             .await
@@ -59,8 +60,7 @@ impl Relay {
                 let (record, agent) = keys::find_by_id(tx, id)?.ok_or_else(no_key)?;
                 if record.revoked_at.is_none() {
                     keys::revoke(tx, id)?;
-                    let detail = json!({ "key_id": id });
-                    events::append_to_agent(tx, &actor, EventKind::KeyRevoked, agent, Some(&detail))?;
+                    events::append_to_agent(tx, &actor, EventKind::KeyRevoked, agent, Some(Resource::Key(id)), None)?;
                 }
                 keys::find_by_id(tx, id)?.map(|(record, _)| record).ok_or_else(no_key)
             })

@@ -1,9 +1,10 @@
 //! The log.
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, named_params};
+use ulid::Ulid;
 
 use crate::domain::event::{Event, EventKind, ThreadEvent};
-use crate::domain::id::{AgentId, Row};
+use crate::domain::id::{AgentId, KeyId, Row};
 use crate::domain::thread::{Receipt, Thread};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::State;
@@ -85,23 +86,43 @@ pub fn append_to_thread(
     Ok(seq)
 }
 
+/// What an event of an agent is about, when not about the agent itself.
+#[derive(Clone, Copy, Debug)]
+pub enum Resource {
+    /// One of its keys.
+    Key(KeyId),
+    /// Another agent that it blocks.
+    Blocked(AgentId),
+}
+
+impl Resource {
+    fn to_bytes(self) -> [u8; 16] {
+        match self {
+            Resource::Key(id) => id.to_bytes(),
+            Resource::Blocked(id) => id.to_bytes(),
+        }
+    }
+}
+
 /// Appends what happened to an agent, its keys or its blocks.
 pub fn append_to_agent(
     tx: &mut Tx<'_>,
     actor: &Actor,
     kind: EventKind,
     agent: Row,
+    resource: Option<Resource>,
     detail: Option<&serde_json::Value>,
 ) -> Result<i64> {
     tx.prepare_cached(
-        "INSERT INTO events (at, kind, actor, agent, request_id, detail)
-         VALUES (:now, :kind, :actor, :agent, :request_id, :detail)",
+        "INSERT INTO events (at, kind, actor, agent, resource, request_id, detail)
+         VALUES (:now, :kind, :actor, :agent, :resource, :request_id, :detail)",
     )?
     .execute(named_params! {
         ":now": tx.now,
         ":kind": kind,
         ":actor": actor.agent,
         ":agent": agent,
+        ":resource": resource.map(Resource::to_bytes),
         ":request_id": actor.request_id,
         ":detail": detail.map(ToString::to_string),
     })?;
@@ -123,7 +144,8 @@ macro_rules! select_events {
     ($rest:literal) => {
         concat!(
             "SELECT e.seq, e.at, e.kind, e.generation, e.state, e.sequence_no, e.request_id, e.detail,
-                 actor.handle AS actor_handle, t.ulid AS thread_id, concerned.ulid AS agent_id
+                 actor.handle AS actor_handle, coalesce(t.ulid, e.resource, concerned.ulid) AS resource,
+                 t.ulid AS thread_id
              FROM events e
                  LEFT JOIN agents actor ON actor.id = e.actor
                  LEFT JOIN threads t ON t.id = e.thread
@@ -234,16 +256,12 @@ fn event(row: &SqlRow<'_>) -> rusqlite::Result<Event> {
         }),
         None => None,
     };
-    let resource_id = match &thread {
-        Some(thread) => thread.id.to_string(),
-        None => row.get::<_, AgentId>("agent_id")?.to_string(),
-    };
     Ok(Event {
         seq: row.get("seq")?,
         at: row.get("at")?,
         kind: row.get("kind")?,
         actor: row.get("actor_handle")?,
-        resource_id,
+        resource_id: Ulid::from_bytes(row.get("resource")?).to_string(),
         thread,
         request_id: row.get("request_id")?,
         detail: detail.map(|detail| detail.0),
