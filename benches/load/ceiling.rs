@@ -23,7 +23,7 @@ use crate::Result;
 pub(crate) const ARGUMENT: &str = "serve-ceiling";
 
 /// The key that the ceiling knows. It opens nothing else.
-pub(crate) const KEY: &str = "ah_live_CEILINGCEILINGCEILINGCEILING2345";
+pub(crate) const KEY: &str = "ah_live_ceilingceilingceilingceiling2345";
 
 /// What the ceiling answers: as long as the relay's answer to `message/send`.
 const ANSWER: &str = r#"{"jsonrpc":"2.0","id":"req-1","result":{"task_id":"01HXYZ4K2VNJQP7R8MWDB3CSTF","status":{"state":"pending"},"created_at":"2026-04-25T10:00:00.000Z"}}"#;

@@ -4,25 +4,33 @@
 //! `seed` fills a file, `stage` starts a server on a copy of it, `scenario` prepares what the connections will say,
 //! `drive` lets them say it, `measure` takes turns between relay and ceiling, `report` prints.
 
-mod bodies;
-mod cast;
-mod ceiling;
-mod drive;
-mod handoffs;
-mod http;
+// What is measured, and how it is told.
 mod measure;
 mod options;
-mod process;
-mod remote;
 mod report;
+mod startup;
+mod targets;
+
+// What the connections say.
+mod bodies;
+mod cast;
+mod handoffs;
 mod scenario;
 mod script;
+
+// To whom they say it.
+mod ceiling;
+mod fill;
+mod remote;
 mod seed;
 mod server;
 mod stage;
-mod startup;
+
+// How fast they do.
+mod drive;
+mod http;
+mod process;
 mod statistics;
-mod targets;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,6 +66,11 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprintln!("caused by: {error}");
+                cause = error.source();
+            }
             ExitCode::FAILURE
         }
     }

@@ -113,7 +113,7 @@ impl Contestant<'_> {
         };
         let round = round(plan, scenario, connections, &stage).await?;
         eprintln!(
-            "{scenario}, {connections} connections: {:.0} calls/s, p99 {:.1} ms, {}",
+            "{scenario}, connections: {connections}, {:.0} calls/s, p99 {:.1} ms, {}",
             round.calls_per_s, round.latency_ms.p99, self.subject
         );
         if let Some(error) = &round.first_error {

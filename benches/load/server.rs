@@ -45,9 +45,11 @@ impl Server {
         Server::start(command).await
     }
 
-    /// Runs the command and waits for the line with the address; what it prints afterwards is passed on.
+    /// Runs the command and waits for the line with the address; what it logs afterwards is passed on.
     async fn start(mut command: Command) -> Result<Server> {
         const MARK: &str = "listening on http://";
+        /// What the relay says to the person who starts it.
+        const GREETINGS: [&str; 2] = ["data file: ", "next: "];
 
         let started = Instant::now();
         let mut child = command
@@ -75,7 +77,9 @@ impl Server {
         .map_err(|_| "the server did not say in time where it listens")??;
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
-                eprintln!("[{pid}] {line}");
+                if !GREETINGS.iter().any(|greeting| line.starts_with(greeting)) {
+                    eprintln!("[{pid}] {line}");
+                }
             }
         });
         Ok(Server { child, address, pid, started })
