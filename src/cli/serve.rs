@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -40,10 +40,10 @@ impl Args {
         let api_settings = settings.api()?;
         let path = common.data_file()?;
         logs::start(settings.log_level, settings.log_format);
-        let options = StoreOptions { group_commit: settings.group_commit == Switch::On, ..StoreOptions::default() };
-        let store = Store::open(&path, options)?;
-        // Held until the process ends. Two names of one file are one file.
-        let _lock = ServerLock::take(&real_path(store.path()))?;
+        // Held until the process ends, and taken before the file is opened: no server migrates another's file.
+        let _lock = ServerLock::take(&path)?;
+        let group_commit = settings.group_commit == Switch::On;
+        let store = Store::open(&path, StoreOptions { group_commit, migrate: true, ..StoreOptions::default() })?;
         let relay = Relay::new(store);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -121,10 +121,6 @@ async fn tidy_up_last(relay: &Relay) {
         }
         Err(_) => tracing::warn!("the data file was too busy for the relay to tidy it up at its end"),
     }
-}
-
-fn real_path(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The path as it can be pasted into a shell.

@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, Symbol};
+use crate::store::{schema, unusable};
 
 /// Creates the folder of the data file, for its owner only. A folder that is there stays as it is.
 pub(super) fn create_folder(path: &Path) -> io::Result<()> {
@@ -38,10 +39,17 @@ pub(super) fn create_private(path: &Path) -> io::Result<File> {
 pub struct ServerLock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl ServerLock {
-    /// Takes the right, or says which process has it.
+    /// Takes the right to serve a file that is ours or does not exist yet, or says which process has it.
     pub fn take(data_file: &Path) -> Result<ServerLock> {
-        let path = lock_path(data_file);
-        let mut file = create_private(&path).map_err(Error::internal)?;
+        let data_file = std::path::absolute(data_file).map_err(|error| unusable(data_file, &error))?;
+        if let Some(folder) = data_file.parent() {
+            create_folder(folder).map_err(|error| unusable(folder, &error))?;
+        }
+        schema::check_header(&data_file)?;
+        // Two names of one file are one file.
+        let data_file = fs::canonicalize(&data_file).unwrap_or(data_file);
+        let path = lock_path(&data_file);
+        let mut file = create_private(&path).map_err(|error| unusable(&path, &error))?;
         match file.try_lock() {
             Ok(()) => {
                 file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(Error::internal)?;

@@ -57,11 +57,14 @@ pub struct StoreOptions {
     pub clock: Clock,
     /// Whether waiting writes share a commit.
     pub group_commit: bool,
+    /// Whether an older file is brought up to date. Only for whoever holds the [`ServerLock`]: a relay of the older
+    /// version may be serving it.
+    pub migrate: bool,
 }
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
-        StoreOptions { clock: Clock::system(), group_commit: true }
+        StoreOptions { clock: Clock::system(), group_commit: true, migrate: false }
     }
 }
 
@@ -98,7 +101,7 @@ impl Store {
         conn.pragma_update(None, "journal_mode", "wal")?;
         conn.pragma_update(None, "synchronous", "full")?;
         conn.pragma_update(None, "foreign_keys", true)?;
-        if let Some(copy) = schema::prepare(&mut conn, &path, options.clock.now())? {
+        if let Some(copy) = schema::prepare(&mut conn, &path, &options)? {
             tracing::info!(copy = %copy.display(), "the data file was brought up to date; a copy of the old one was kept");
         }
 

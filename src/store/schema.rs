@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use crate::domain::time::Timestamp;
 use crate::error::{Error, Result, Symbol};
-use crate::store::files;
+use crate::store::{StoreOptions, files};
 
 const SCHEMA: &str = include_str!("../../schema.sql");
 
@@ -64,14 +63,14 @@ fn latest(migrations: &[&str]) -> i32 {
 
 /// Creates the schema in an empty file, or brings an older file up to date after keeping a copy of it. Returns where
 /// that copy is.
-pub(super) fn prepare(conn: &mut Connection, path: &Path, now: Timestamp) -> Result<Option<PathBuf>> {
-    prepare_with(conn, path, now, SCHEMA, MIGRATIONS)
+pub(super) fn prepare(conn: &mut Connection, path: &Path, options: &StoreOptions) -> Result<Option<PathBuf>> {
+    prepare_with(conn, path, options, SCHEMA, MIGRATIONS)
 }
 
 fn prepare_with(
     conn: &mut Connection,
     path: &Path,
-    now: Timestamp,
+    options: &StoreOptions,
     schema: &str,
     migrations: &[&str],
 ) -> Result<Option<PathBuf>> {
@@ -81,7 +80,10 @@ fn prepare_with(
     }
     let mut kept = None;
     if before > 0 {
-        let copy = path.with_extension(format!("v{before}-{}.bak", now.ms()));
+        if !options.migrate {
+            return Err(refused(path, "was written by an earlier agentrelay; start it once with 'agentrelay serve'"));
+        }
+        let copy = path.with_extension(format!("v{before}-{}.bak", options.clock.now().ms()));
         files::create_private(&copy).map_err(Error::internal)?;
         conn.execute("VACUUM INTO ?", [copy.to_string_lossy()]).map_err(Error::internal)?;
         kept = Some(copy);
@@ -114,29 +116,33 @@ mod tests {
     use super::*;
 
     const FIRST: &str = "CREATE TABLE notes (text TEXT) STRICT; INSERT INTO notes VALUES ('kept');";
-    const NOW: Timestamp = Timestamp::from_ms(7);
+
+    fn prepare(conn: &mut Connection, path: &Path, migrate: bool, migrations: &[&str]) -> Result<Option<PathBuf>> {
+        prepare_with(conn, path, &StoreOptions { migrate, ..StoreOptions::default() }, FIRST, migrations)
+    }
 
     #[test]
     fn an_older_file_is_migrated_in_one_transaction_after_a_copy_was_kept() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("relay.db");
         let mut conn = Connection::open(&path).expect("a file");
-        assert_eq!(prepare_with(&mut conn, &path, NOW, FIRST, &[]).expect("created"), None);
+        assert_eq!(prepare(&mut conn, &path, false, &[]).expect("created"), None);
 
         let broken = ["ALTER TABLE notes ADD COLUMN a TEXT;", "ALTER TABLE nowhere ADD COLUMN b TEXT;"];
-        prepare_with(&mut conn, &path, NOW, FIRST, &broken).expect_err("the second migration fails");
+        prepare(&mut conn, &path, true, &broken).expect_err("the second migration fails");
         assert_eq!(version(&conn, &path, &broken).expect("unchanged"), 1);
         conn.prepare("SELECT a FROM notes").expect_err("the first one was undone");
 
         let sound = ["ALTER TABLE notes ADD COLUMN a TEXT;", "ALTER TABLE notes ADD COLUMN b TEXT;"];
-        let kept =
-            prepare_with(&mut conn, &path, Timestamp::from_ms(8), FIRST, &sound).expect("migrated").expect("a copy");
+        prepare(&mut conn, &path, false, &sound).expect_err("only a server migrates");
+        assert_eq!(version(&conn, &path, &sound).expect("unchanged"), 1);
+        let kept = prepare(&mut conn, &path, true, &sound).expect("migrated").expect("a copy");
         assert_eq!(version(&conn, &path, &sound).expect("current"), 3);
         conn.prepare("SELECT a, b FROM notes").expect("both columns");
         let copy = Connection::open(kept).expect("the copy");
         assert_eq!(version(&copy, &path, &[]).expect("the old version"), 1);
         assert_eq!(copy.query_row("SELECT text FROM notes", [], |row| row.get::<_, String>(0)).expect("a row"), "kept");
 
-        prepare_with(&mut conn, &path, NOW, FIRST, &[]).expect_err("an older program refuses the newer file");
+        prepare(&mut conn, &path, true, &[]).expect_err("an older program refuses the newer file");
     }
 }
