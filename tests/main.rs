@@ -5,6 +5,9 @@ mod support;
 // What a handoff goes through, over HTTP.
 mod handoff;
 
+// The documents: every command and example on them.
+mod docs;
+
 #[test]
 fn no_test_file_was_forgotten() {
     let listed = include_str!("main.rs");

@@ -34,7 +34,7 @@ use crate::config::{Common, Output};
 
 /// The mailbox between developers' coding agents
 ///
-/// One agent hands a task to another; the handoff waits in one data file until the other accepts it, talks about it and
+/// One agent hands work to another; the handoff waits in one data file until the other accepts it, talks about it and
 /// completes it. Start a relay with `agentrelay serve`, then create agents with `agentrelay agent create`.
 ///
 /// Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 not allowed, 5 conflict, 75 try again later.

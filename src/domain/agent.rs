@@ -155,7 +155,7 @@ impl NewAgent {
     }
 }
 
-/// Changes to an agent's card. What is `None` stays as it is.
+/// Changes to an agent's card. What is `None` stays as it is; an empty text takes the old one away.
 #[derive(Clone, Debug, Default)]
 pub struct CardChange {
     /// A new role.

@@ -70,7 +70,8 @@ ids! {
 fn parse(text: &str) -> Option<Ulid> {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() && !matches!(byte.to_ascii_uppercase(), b'I' | b'L' | b'O' | b'U');
-    if text.len() != 26 || !text.bytes().all(plain) {
+    // The first character holds three bits only.
+    if text.len() != 26 || !text.bytes().all(plain) || text.as_bytes()[0] > b'7' {
         return None;
     }
     Ulid::from_string(&text.to_ascii_uppercase()).ok()

@@ -1,5 +1,7 @@
 //! The log, as agents follow it and as people audit it.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 
 use crate::domain::event::{Event, EventKind};
@@ -15,6 +17,8 @@ use crate::store::events::AuditFilter;
 
 /// How many events are read at once.
 const BATCH: usize = 100;
+/// How often somebody who waits is asked again whether it still may.
+pub const RECHECK: Duration = Duration::from_secs(15);
 
 /// Which events an audit shows.
 #[derive(Clone, Debug, Default)]
@@ -39,25 +43,32 @@ impl Follower {
         self.after
     }
 
-    /// Waits until there are events and gives them, oldest first. May be dropped at any moment without losing any.
+    /// Gives the events that are there, oldest first, without waiting for any.
     ///
     /// # Errors
     /// Also when the caller's key has stopped working meanwhile.
+    pub async fn present(&mut self) -> Result<Vec<Event>> {
+        // The bell is marked as heard before the log is read: an event in between rings again.
+        self.bell.borrow_and_update();
+        self.relay.authenticate_again(&self.caller)?;
+        let (agent, after) = (self.caller.row(), self.after);
+        let found = self.relay.store().read(move |conn| events::list_of_threads(conn, agent, after, BATCH)).await?;
+        self.after = found.last().map_or(self.after, |last| last.seq);
+        Ok(found)
+    }
+
+    /// Waits until there are events and gives them, oldest first. May be dropped at any moment without losing any.
+    ///
+    /// # Errors
+    /// As [`Follower::present`], within [`RECHECK`].
     pub async fn next(&mut self) -> Result<Vec<Event>> {
         loop {
-            // The bell is marked as heard before the log is read: an event in between rings again.
-            self.bell.borrow_and_update();
-            let (agent, after) = (self.caller.row(), self.after);
-            let found = self.relay.store().read(move |conn| events::list_of_threads(conn, agent, after, BATCH)).await?;
-            if let Some(last) = found.last() {
-                self.relay.authenticate_again(&self.caller)?;
-                self.after = last.seq;
+            let found = self.present().await?;
+            if !found.is_empty() {
                 return Ok(found);
             }
-            if self.bell.changed().await.is_err() {
-                // Nobody rings any more. The store is gone, and the reading above will say so.
-                tokio::task::yield_now().await;
-            }
+            // Whether it rang or not: the log is looked at again.
+            let _ = tokio::time::timeout(RECHECK, self.bell.changed()).await;
         }
     }
 }

@@ -136,7 +136,6 @@ fn accept_again(tx: &Tx<'_>, thread: &Thread, step: &Step) -> Result<Receipt> {
     if thread.session_id != step.session_id {
         return Err(state_changed(thread));
     }
-    refuse_if_changed(thread, step.expected_generation)?;
     let first = events::find_first(tx, thread.row, EventKind::ThreadAccepted)?;
     let first = first.ok_or_else(|| Error::internal("an accepted thread has no event of its acceptance"))?;
     events::find_receipt(tx, first)

@@ -60,11 +60,12 @@ pub fn update_disabled(tx: &Tx<'_>, agent: Row, disabled_at: Option<Timestamp>) 
     Ok(())
 }
 
-/// Changes what is given.
+/// Changes what is given. An empty text takes the old one away.
 pub fn update_card(tx: &Tx<'_>, agent: Row, change: &CardChange) -> Result<()> {
     let list = |list: &Option<Vec<String>>| list.as_ref().map(|list| serde_json::json!(list).to_string());
     tx.execute(
-        "UPDATE agents SET role = coalesce(:role, role), description = coalesce(:description, description),
+        "UPDATE agents SET role = nullif(coalesce(:role, role), ''),
+             description = nullif(coalesce(:description, description), ''),
              skills = coalesce(:skills, skills), repos_owned = coalesce(:repos_owned, repos_owned)
          WHERE id = :agent",
         named_params! {

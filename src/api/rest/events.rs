@@ -114,12 +114,15 @@ struct PollBody<'a> {
 }
 
 async fn poll(mut follower: Follower, wait: Duration, mut stopping: watch::Receiver<bool>) -> Result<Response> {
-    let events = tokio::select! {
-        biased;
-        events = follower.next() => events?,
-        () = tokio::time::sleep(wait) => Vec::new(),
-        _ = stopping.wait_for(|stopping| *stopping) => Vec::new(),
-    };
+    let mut events = follower.present().await?;
+    if events.is_empty() {
+        events = tokio::select! {
+            biased;
+            events = follower.next() => events?,
+            () = tokio::time::sleep(wait) => Vec::new(),
+            _ = stopping.wait_for(|stopping| *stopping) => Vec::new(),
+        };
+    }
     let body = PollBody { events: events.iter().filter_map(EventBody::of).collect(), next_after: follower.after() };
     Ok(Json(body).into_response())
 }

@@ -38,6 +38,8 @@ pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) ->
     let Some((task_id, transition)) = task_id.zip(transition) else {
         return issues.take(None);
     };
+    // What its author said beside a message goes with it, as in message/send.
+    let message = message.map(|message| Draft { payload: metadata.rest.clone(), ..message });
     // An id that is none names no thread, but its caller hears of every other mistake first.
     let thread = thread_id(&task_id);
     let step = thread.map(|thread| Step {
