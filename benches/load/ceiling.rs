@@ -26,7 +26,11 @@ pub(crate) const ARGUMENT: &str = "serve-ceiling";
 pub(crate) const KEY: &str = "ah_live_ceilingceilingceilingceiling2345";
 
 /// What the ceiling answers: as long as the relay's answer to `message/send`.
-const ANSWER: &str = r#"{"jsonrpc":"2.0","id":"req-1","result":{"task_id":"01HXYZ4K2VNJQP7R8MWDB3CSTF","status":{"state":"pending"},"created_at":"2026-04-25T10:00:00.000Z"}}"#;
+const ANSWER: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":"req-1","result":{"task_id":"01HXYZ4K2VNJQP7R8MWDB3CSTF","thread_id":"01HXYZ4K2VNJQP7R8MWDB3CSTF""#,
+    r#","status":{"state":"pending"},"generation":1"#,
+    r#","message_id":"01HXYZ4K2VNJQP7R8MWDB3CSTG","sequence_no":1,"created_at":"2026-04-25T10:00:00.000Z"}}"#,
+);
 
 /// Serves on a free port until standard input closes, which it does when the benchmark ends, however it ends.
 pub(crate) fn serve() -> Result<()> {

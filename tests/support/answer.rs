@@ -68,7 +68,8 @@ impl Answer {
     #[track_caller]
     pub fn issue_paths(&self) -> Vec<String> {
         let error = self.error();
-        let issues = error["details"]["issues"].as_array().unwrap_or_else(|| panic!("no issues: {}", self.text)).clone();
+        let issues =
+            error["details"]["issues"].as_array().unwrap_or_else(|| panic!("no issues: {}", self.text)).clone();
         let segment = |segment: &Value| segment.as_str().map_or_else(|| segment.to_string(), ToOwned::to_owned);
         let path = |issue: &Value| issue["path"].as_array().expect("a path").iter().map(segment).collect::<Vec<_>>();
         issues.iter().map(|issue| path(issue).join(".")).collect()
@@ -78,7 +79,8 @@ impl Answer {
     #[track_caller]
     pub fn refused(self, symbol: &str) -> Answer {
         assert_eq!(self.symbol(), symbol, "{} {}", self.status, self.text);
-        let table = agentrelay::error::Symbol::ALL.into_iter().find(|row| row.name() == symbol).expect("a symbol").row();
+        let table =
+            agentrelay::error::Symbol::ALL.into_iter().find(|row| row.name() == symbol).expect("a symbol").row();
         if !matches!(self.status, 405 | 413 | 503) {
             assert_eq!(self.status, table.http_status, "{}", self.text);
         }
