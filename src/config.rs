@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -84,7 +84,8 @@ pub struct Settings {
     ///
     /// Addresses, localhost and the host of --public-url are always accepted. Any other name is refused, so that no
     /// web page can reach the relay through a browser. The variable takes a list with commas.
-    #[arg(long, env = "AGENTRELAY_ALLOWED_HOST", hide_env_values = true, value_name = "HOST", value_delimiter = ',', value_parser = host_name)]
+    #[arg(long, env = "AGENTRELAY_ALLOWED_HOST", hide_env_values = true, value_name = "HOST")]
+    #[arg(value_delimiter = ',', value_parser = host_name)]
     pub allowed_host: Vec<String>,
 
     /// How many calls each agent may make in any 60 seconds; 0 for no limit
@@ -307,7 +308,7 @@ pub fn effective(common: &Common, settings: &Settings, matches: &ArgMatches) -> 
         "log_format" => json!(name_of(&settings.log_format)),
         _ => Value::Null,
     };
-    let command = AllSettings::command();
+    let command = Settings::augment_args(Common::augment_args(clap::Command::new("")));
     let rows = command.get_arguments().filter(|arg| !arg.is_hide_set()).map(|arg| {
         let id = arg.get_id().as_str();
         let flag = arg.get_long().unwrap_or_default();
@@ -326,15 +327,6 @@ pub fn effective(common: &Common, settings: &Settings, matches: &ArgMatches) -> 
         row
     });
     Ok(rows.collect())
-}
-
-/// Both structs, to walk over every setting there is.
-#[derive(clap::Parser)]
-struct AllSettings {
-    #[command(flatten)]
-    _common: Common,
-    #[command(flatten)]
-    _settings: Settings,
 }
 
 fn name_of(value: &impl ValueEnum) -> String {
@@ -384,6 +376,8 @@ impl std::error::Error for Unusable {}
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
+
     use super::*;
 
     #[test]
@@ -439,11 +433,12 @@ mod tests {
 
     #[test]
     fn no_setting_is_forgotten_in_the_list_and_none_has_its_value_there_by_accident() {
-        let command = AllSettings::command();
-        let matches =
-            command.get_matches_from(["x", "--data", "/x/y.db", "--public-url", "http://a", "--allowed-host", "b"]);
-        let all = <AllSettings as clap::FromArgMatches>::from_arg_matches(&matches).expect("settings");
-        let rows = effective(&all._common, &all._settings, &matches).expect("usable");
+        let command = Settings::augment_args(Common::augment_args(clap::Command::new("")));
+        let given = ["", "--data", "/x/y.db", "--public-url", "http://a", "--allowed-host", "b"];
+        let matches = command.get_matches_from(given);
+        let common = Common::from_arg_matches(&matches).expect("settings");
+        let settings = Settings::from_arg_matches(&matches).expect("settings");
+        let rows = effective(&common, &settings, &matches).expect("usable");
         let unset: Vec<_> = rows.iter().filter(|row| row.value.is_null()).map(|row| &*row.name).collect();
         assert_eq!(unset, ["admin-token"]);
     }

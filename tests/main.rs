@@ -5,6 +5,16 @@ mod support;
 // What a handoff goes through, over HTTP.
 mod handoff;
 
+// The AgentRelay protocol: each method, what they share, and every way to fail.
+mod message_send;
+mod tasks_get;
+mod tasks_list;
+mod tasks_update;
+mod idempotency;
+mod envelope;
+mod batch;
+mod errors;
+
 // The documents: every command and example on them.
 mod docs;
 

@@ -5,7 +5,7 @@ use axum::extract::rejection::BytesRejection;
 use serde_json::value::RawValue;
 
 use crate::api::BODY_MAX;
-use crate::domain::json::{DEPTH_MAX, too_deep};
+use crate::domain::json::{DEPTH_MAX, Unfit, check_fit};
 use crate::error::{Error, Result, Symbol};
 
 /// A body as it arrived, or why it did not.
@@ -24,11 +24,16 @@ pub(super) fn bytes(body: Body) -> Result<Bytes> {
 
 /// The document in a body.
 pub(super) fn parse(bytes: &[u8]) -> Result<&RawValue> {
-    if too_deep(bytes) {
-        return Err(Error::new(
-            Symbol::InvalidRequest,
-            format!("The document is nested deeper than {DEPTH_MAX}; flatten it, or send it as a string"),
-        ));
+    match check_fit(bytes) {
+        Ok(()) => {}
+        Err(Unfit::TooDeep) => {
+            let message = format!("The document is nested deeper than {DEPTH_MAX}; flatten it, or send it as a string");
+            return Err(Error::new(Symbol::InvalidRequest, message));
+        }
+        Err(Unfit::LoneSurrogate) => {
+            let message = "The body escapes half of a surrogate pair, which is no character; send the whole character";
+            return Err(Error::new(Symbol::ParseError, message));
+        }
     }
     serde_json::from_slice(bytes)
         .map_err(|error| Error::new(Symbol::ParseError, format!("The body is not JSON: {error}")))

@@ -73,7 +73,7 @@ struct RotateArgs {
     options: Options,
 }
 
-/// How a key is minted. No doc comment of it reaches the help of a command.
+/// How a key is minted.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// What to call the key in lists, such as laptop

@@ -105,21 +105,20 @@ async fn greet(common: &Common, settings: &Settings, relay: &Relay, listener: &T
 async fn keep_up(relay: Relay) {
     loop {
         tokio::time::sleep(UPKEEP_EVERY).await;
-        if let Err(error) = relay.upkeep().await {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::error!(source, "the relay could not tidy up its data file");
-        }
+        tidy_up(&relay).await;
     }
 }
 
 async fn tidy_up_last(relay: &Relay) {
-    match tokio::time::timeout(LAST_UPKEEP_MAX, relay.upkeep()).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::error!(source, "the relay could not tidy up its data file at its end");
-        }
-        Err(_) => tracing::warn!("the data file was too busy for the relay to tidy it up at its end"),
+    if tokio::time::timeout(LAST_UPKEEP_MAX, tidy_up(relay)).await.is_err() {
+        tracing::warn!("the data file was too busy for the relay to tidy it up at its end");
+    }
+}
+
+async fn tidy_up(relay: &Relay) {
+    if let Err(error) = relay.upkeep().await {
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        tracing::error!(source, "the relay could not tidy up its data file");
     }
 }
 

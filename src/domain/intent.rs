@@ -72,10 +72,11 @@ impl Intent {
             for key in ["description", "rationale"] {
                 action.required(key, issues).and_then(|value| value.string(issues));
             }
-            for file in action.required("target_files", issues)?.array(usize::MAX, issues)? {
+            let files = action.required("target_files", issues).and_then(|value| value.array(usize::MAX, issues));
+            for file in files.unwrap_or_default() {
                 file.string(issues);
             }
-            action.optional("suggested_diff").map(|value| value.string(issues));
+            action.check_string("suggested_diff", issues);
             Some(document)
         });
         (name, action)

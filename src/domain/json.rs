@@ -21,32 +21,52 @@ pub type Document = Box<RawValue>;
 /// How deep arrays and objects may be nested in a request.
 pub const DEPTH_MAX: usize = 64;
 
-/// Whether `body` nests deeper than [`DEPTH_MAX`]. Looks at brackets only, so that it can run before any parser.
-pub fn too_deep(body: &[u8]) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for &byte in body {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+/// What makes JSON unfit to travel through a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It nests deeper than [`DEPTH_MAX`].
+    TooDeep,
+    /// A string escapes half of a surrogate pair (RFC 8259, section 8.2). Many parsers refuse such a document whole, so
+    /// that one message would make its thread unreadable.
+    LoneSurrogate,
+}
+
+/// Looks at brackets and escapes only, so that it can run before any parser.
+pub fn check_fit(body: &[u8]) -> std::result::Result<(), Unfit> {
+    let (mut depth, mut in_string, mut rest) = (0_usize, false, body);
+    while let [byte, after @ ..] = rest {
+        rest = after;
         match byte {
-            b'"' => in_string = true,
-            b'{' | b'[' => {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => rest = after_escape(after)?,
+            b'{' | b'[' if !in_string => {
                 depth += 1;
                 if depth > DEPTH_MAX {
-                    return true;
+                    return Err(Unfit::TooDeep);
                 }
             }
-            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
     }
-    false
+    Ok(())
+}
+
+/// What follows an escape, whose backslash was read.
+fn after_escape(rest: &[u8]) -> std::result::Result<&[u8], Unfit> {
+    let code = |digits: &[u8]| u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+    let [b'u', a, b, c, d, after @ ..] = rest else {
+        return Ok(rest.get(1..).unwrap_or_default());
+    };
+    match (code(&[*a, *b, *c, *d]), after) {
+        (Some(0xD800..=0xDBFF), [b'\\', b'u', a, b, c, d, after @ ..])
+            if matches!(code(&[*a, *b, *c, *d]), Some(0xDC00..=0xDFFF)) =>
+        {
+            Ok(after)
+        }
+        (Some(0xD800..=0xDFFF), _) => Err(Unfit::LoneSurrogate),
+        _ => Ok(after),
+    }
 }
 
 /// One problem with a request's parameters.
@@ -204,10 +224,6 @@ impl<'a> Value<'a> {
     pub fn string(self, issues: &mut Issues) -> Option<Cow<'a, str>> {
         match serde_json::from_str::<Text<'a>>(self.raw.get()) {
             Ok(Text(text)) => Some(text),
-            Err(_) if self.raw.get().starts_with('"') => {
-                issues.add(self.path, "invalid_value", "the string has an escape that is no character");
-                None
-            }
             Err(_) => self.refuse("a string", issues),
         }
     }
@@ -304,10 +320,25 @@ impl<'a> Object<'a> {
         value
     }
 
+    /// Looks whether the optional member `key` is a string.
+    pub fn check_string(&self, key: &str, issues: &mut Issues) {
+        self.optional(key).map(|value| value.string(issues));
+    }
+
+    /// Looks whether the optional member `key` is an object.
+    pub fn check_object(&self, key: &str, issues: &mut Issues) {
+        self.optional(key).map(|value| value.object(issues));
+    }
+
     /// All members in the order they came.
     pub fn members(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.members.iter().map(|(key, raw)| (&**key, *raw))
     }
+}
+
+/// The members of a document that was looked at before.
+pub fn looked_at(document: &RawValue) -> Option<Object<'_>> {
+    Value::root(document).object(&mut Issues::default())
 }
 
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
@@ -405,10 +436,29 @@ mod tests {
     #[test]
     fn depth_counts_brackets_outside_strings() {
         let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
-        assert!(!too_deep(deep(DEPTH_MAX).as_bytes()));
-        assert!(too_deep(deep(DEPTH_MAX + 1).as_bytes()));
-        assert!(!too_deep(format!(r#""\"{}""#, deep(100)).as_bytes()));
-        assert!(!too_deep("[],".repeat(100).as_bytes()));
+        assert_eq!(check_fit(deep(DEPTH_MAX).as_bytes()), Ok(()));
+        assert_eq!(check_fit(deep(DEPTH_MAX + 1).as_bytes()), Err(Unfit::TooDeep));
+        assert_eq!(check_fit(format!(r#""\"{}""#, deep(100)).as_bytes()), Ok(()));
+        assert_eq!(check_fit("[],".repeat(100).as_bytes()), Ok(()));
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_no_character() {
+        for text in
+            [r#""\ud83e\udd80""#, r#""\\ud800""#, r#""\u00e9\n""#, r#"{"a":"\uD83E\uDD80"}"#, "", r#""\u"#, r#""\"#]
+        {
+            assert_eq!(check_fit(text.as_bytes()), Ok(()), "{text}");
+        }
+        for text in [
+            r#""\ud800""#,
+            r#""\udc00""#,
+            r#""\ud83e\u0041""#,
+            r#"{"\uDEAD":1}"#,
+            r#""\\\ud800""#,
+            r#""\ud83e\ud83e\udd80""#,
+        ] {
+            assert_eq!(check_fit(text.as_bytes()), Err(Unfit::LoneSurrogate), "{text}");
+        }
     }
 
     #[test]

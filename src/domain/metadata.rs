@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::domain::json::{Document, Issues, Object};
+use crate::domain::json::{Document, Issues, Object, looked_at};
 
 /// Longest idempotency key, in characters.
 pub const IDEMPOTENCY_KEY_MAX: usize = 255;
@@ -36,8 +36,7 @@ impl Metadata {
             return self.rest.clone();
         };
         let key = serde_json::value::to_raw_value(key).ok()?;
-        let rest =
-            self.rest.as_deref().and_then(|rest| crate::domain::json::Value::root(rest).object(&mut Issues::default()));
+        let rest = self.rest.as_deref().and_then(looked_at);
         let rest = rest.iter().flat_map(Object::members);
         object(rest.chain([(IDEMPOTENCY_KEY, &*key)]))
     }

@@ -5,10 +5,13 @@
 
 use data_encoding::BASE64;
 
-use crate::domain::json::{Document, Issues, Object, Value};
+use crate::domain::json::{Document, Issues, Value, looked_at};
 
 /// Most parts in one message or artifact.
 pub const PARTS_MAX: usize = 100;
+
+/// The kinds of part, each named by the member that holds it.
+const KINDS: [&str; 4] = ["text", "raw", "url", "data"];
 
 /// The parts of one message.
 #[derive(Clone, Debug)]
@@ -25,103 +28,84 @@ impl Parts {
         Parts { body: body.into(), documents: None }
     }
 
-    /// Reads `parts`: at least one, each with its `type`.
+    /// Reads the `parts` of a message, each with its `type`.
     pub fn read(value: Value<'_>, issues: &mut Issues) -> Option<Parts> {
-        let path = value.path.clone();
-        let elements = value.array(PARTS_MAX, issues)?;
-        if elements.is_empty() {
-            issues.add(path, "too_small", "at least one part is needed");
-            return None;
-        }
-        let alone = elements.len() == 1;
+        let elements = elements(value, issues)?;
         let documents: Vec<Document> = elements.iter().map(Value::document).collect();
-        let parts: Option<Vec<Part>> = elements.into_iter().map(|element| Part::read(element, true, issues)).collect();
-        let parts = parts?;
-        let plain = alone && parts.iter().all(|part| part.is_bare_text);
-        let body = joined(parts.into_iter().filter_map(|part| part.text));
-        Some(Parts { body, documents: (!plain).then_some(documents) })
+        let texts: Vec<String> = elements.into_iter().filter_map(|element| read_part(element, true, issues)).collect();
+        let parts = Parts { body: texts.join("\n"), documents: Some(documents) };
+        let plain = parts.documents.iter().flatten().count() == 1 && !parts.has_more_than_text();
+        Some(if plain { Parts { documents: None, ..parts } } else { parts })
     }
 
-    /// Whether there are parts that the body does not show.
+    /// Whether there is something in the parts that the body does not show.
     pub fn has_more_than_text(&self) -> bool {
-        let types = self.documents.iter().flatten().map(|document| {
-            let object = Value::root(document).object(&mut Issues::default())?;
-            Some(object.member("type")?.string(&mut Issues::default())?.into_owned())
-        });
-        types.into_iter().any(|kind| kind.as_deref() != Some("text"))
+        self.documents.iter().flatten().any(|document| {
+            let part = looked_at(document);
+            part.is_none_or(|part| part.members().any(|(key, _)| !matches!(key, "type" | "text")))
+        })
     }
 }
 
-fn joined(texts: impl Iterator<Item = String>) -> String {
-    texts.collect::<Vec<_>>().join("\n")
+/// Looks at the `parts` of an artifact.
+pub(crate) fn check_parts(value: Value<'_>, issues: &mut Issues) {
+    for element in elements(value, issues).unwrap_or_default() {
+        read_part(element, false, issues);
+    }
 }
 
-/// What is read of one part.
-pub(crate) struct Part {
-    text: Option<String>,
-    /// Text with no field beside it.
-    is_bare_text: bool,
+fn elements<'a>(value: Value<'a>, issues: &mut Issues) -> Option<Vec<Value<'a>>> {
+    let path = value.path.clone();
+    let elements = value.array(PARTS_MAX, issues)?;
+    if elements.is_empty() {
+        issues.add(path, "too_small", "at least one part is needed");
+    }
+    Some(elements)
 }
 
-impl Part {
-    /// Reads one part: exactly one of `text`, `raw`, `url` and `data`. In a message `type` names which; in an artifact
-    /// it may be left out.
-    pub(crate) fn read(value: Value<'_>, type_needed: bool, issues: &mut Issues) -> Option<Part> {
-        const TYPES: [&str; 4] = ["text", "raw", "url", "data"];
-        let object = value.object(issues)?;
-        let kind = if type_needed || object.optional("type").is_some() {
-            let kind = object.required("type", issues)?.string(issues)?;
-            let known = TYPES.into_iter().find(|known| *known == kind);
-            if known.is_none() {
-                issues.add(object.at("type"), "invalid_value", format!("a part's type is one of {}", TYPES.join(", ")));
-            }
-            known?
-        } else {
-            let mut given = TYPES.into_iter().filter(|kind| object.member(kind).is_some());
-            let (Some(kind), None) = (given.next(), given.next()) else {
-                issues.add(
-                    object.at("type"),
-                    "invalid_value",
-                    format!("a part holds exactly one of {}", TYPES.join(", ")),
-                );
-                return None;
-            };
-            kind
+/// Looks at one part, which holds exactly one of [`KINDS`], and gives its text when it is one. In a message `type` names
+/// the kind; in an artifact it may be left out.
+fn read_part(value: Value<'_>, type_needed: bool, issues: &mut Issues) -> Option<String> {
+    let part = value.object(issues)?;
+    part.check_string("media_type", issues);
+    part.check_string("filename", issues);
+    part.check_object("metadata", issues);
+
+    let mut held: Vec<&str> = KINDS.into_iter().filter(|kind| part.optional(kind).is_some()).collect();
+    if held.is_empty() && part.member("data").is_some() {
+        held.push("data"); // null is a value, where nothing else is
+    }
+    let named = if type_needed || part.optional("type").is_some() {
+        let named = part.required("type", issues)?.string(issues)?;
+        let Some(named) = KINDS.into_iter().find(|kind| *kind == named) else {
+            issues.add(part.at("type"), "invalid_value", format!("a part's type is one of {}", KINDS.join(", ")));
+            return None;
         };
-        let text = match kind {
-            "text" => Some(object.required("text", issues)?.string(issues)?.into_owned()),
-            "raw" => {
-                let raw = object.required("raw", issues)?.string(issues)?;
-                if BASE64.decode(raw.as_bytes()).is_err() {
-                    issues.add(object.at("raw"), "invalid_value", "expected base64 with padding (RFC 4648, section 4)");
-                    return None;
-                }
-                None
-            }
-            "url" => {
-                object.required("url", issues)?.name(usize::MAX, issues)?;
-                None
-            }
-            _ => {
-                if object.member("data").is_none() {
-                    issues.add(object.at("data"), "invalid_type", "required");
-                    return None;
-                }
-                None
-            }
-        };
-        let mut sound = optional_string(&object, "media_type", issues);
-        sound &= optional_string(&object, "filename", issues);
-        sound &= object.optional("metadata").is_none_or(|metadata| metadata.object(issues).is_some());
-        if !sound {
+        Some(named)
+    } else {
+        None
+    };
+    let kind = match (named, held.as_slice()) {
+        (Some(named), []) => named,
+        (Some(named), [held]) if *held == named => named,
+        (None, [held]) => held,
+        _ => {
+            let message = format!("a part holds exactly one of {}, the one of its type", KINDS.join(", "));
+            issues.add(part.at("type"), "invalid_value", message);
             return None;
         }
-        let is_bare_text = text.is_some() && object.members().all(|(key, _)| matches!(key, "type" | "text"));
-        Some(Part { text, is_bare_text })
+    };
+    match kind {
+        "text" => return Some(part.required("text", issues)?.string(issues)?.into_owned()),
+        "raw" => {
+            let raw = part.required("raw", issues)?.string(issues)?;
+            if BASE64.decode(raw.as_bytes()).is_err() {
+                issues.add(part.at("raw"), "invalid_value", "expected base64 with padding (RFC 4648, section 4)");
+            }
+        }
+        "url" => drop(part.required("url", issues)?.name(usize::MAX, issues)),
+        _ if held.is_empty() => issues.add(part.at("data"), "invalid_type", "required"),
+        _ => {}
     }
-}
-
-/// Reads the optional string member `key` and reports whether it is well-formed.
-pub(crate) fn optional_string(object: &Object<'_>, key: &str, issues: &mut Issues) -> bool {
-    object.optional(key).is_none_or(|value| value.string(issues).is_some())
+    None
 }

@@ -1,6 +1,7 @@
 //! The state machine: seven states, and who may move a thread from one to the next.
 
 use crate::domain::event::EventKind;
+use crate::domain::json::{Issues, Path};
 
 /// Where a thread stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -126,6 +127,17 @@ pub enum Carries {
     Nothing,
 }
 
+/// What a caller brings along with a transition.
+#[derive(Clone, Copy, Debug)]
+pub struct Brings {
+    /// A message.
+    pub message: bool,
+    /// At least one artifact.
+    pub artifacts: bool,
+    /// A result summary.
+    pub result_summary: bool,
+}
+
 /// One row of the transition table.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
@@ -177,6 +189,29 @@ impl Transition {
             Transition::Cancel       => rule(&[Pending, InputRequired],            Cancelled,     Sender,    EventKind::ThreadCancelled,      Nothing,  Nothing,  Nothing),
         };
         rule
+    }
+
+    /// Looks whether a caller brings what the transition takes: nothing is dropped silently.
+    pub fn check(self, brings: Brings, issues: &mut Issues) {
+        let (name, rule) = (self.name(), self.rule());
+        let fields = [
+            ("message", rule.message, brings.message),
+            ("artifacts", rule.artifacts, brings.artifacts),
+            ("result_summary", rule.result_summary, brings.result_summary),
+        ];
+        for (field, carries, brought) in fields {
+            let path = Path::root().key(field);
+            match carries {
+                Carries::Required if !brought => issues.add(path, "invalid_type", format!("required with {name}")),
+                Carries::Nothing if brought => {
+                    issues.add(path, "custom", format!("{name} takes no {field}; leave it out"));
+                }
+                _ => {}
+            }
+        }
+        if self == Transition::Progress && !brings.message && !brings.artifacts {
+            issues.add(Path::root().key("message"), "invalid_type", "progress needs a message, artifacts or both");
+        }
     }
 
     /// The name on the wire.

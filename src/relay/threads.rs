@@ -71,7 +71,7 @@ impl Relay {
         let mut states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
         states.sort_unstable();
         let since = filter.since.map(|since| since.ms().to_string()).unwrap_or_default();
-        let list = ListName::new(&["threads", caller.handle().as_str(), filter.side.name(), &states.join(","), &since]);
+        let list = ListName::new(&["threads", &caller.id().to_string(), filter.side.name(), &states.join(","), &since]);
         let before = match cursor {
             Some(cursor) => Some(list.position(cursor, Path::root().key("page").key("cursor"))?),
             None => None,

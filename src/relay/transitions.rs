@@ -2,13 +2,13 @@
 
 use crate::domain::event::EventKind;
 use crate::domain::id::ThreadId;
-use crate::domain::json::{Document, Issues, Path};
+use crate::domain::json::Document;
 use crate::domain::message::Draft;
 use crate::domain::metadata::Metadata;
 use crate::domain::thread::{Receipt, Thread};
-use crate::domain::transition::{Carries, Rule, Side, State, Transition};
+use crate::domain::transition::{Rule, Side, State, Transition};
 use crate::error::{Error, Result, Symbol};
-use crate::relay::change::{Next, commit, refuse_if_blocked, refuse_if_changed, standing, state_changed};
+use crate::relay::change::{Next, commit, refuse_if_blocked, refuse_if_changed, remember, standing, state_changed};
 use crate::relay::replay::{Payload, replay};
 use crate::relay::threads::find_as_participant;
 use crate::relay::{Caller, Relay};
@@ -50,31 +50,6 @@ impl Step {
             metadata: Metadata::default(),
         }
     }
-
-    /// Whether the step brings what its transition takes: nothing is dropped silently.
-    pub fn check(&self, issues: &mut Issues) {
-        let (name, rule) = (self.transition.name(), self.transition.rule());
-        let given = [
-            ("message", rule.message, self.message.is_some()),
-            ("artifacts", rule.artifacts, !self.artifacts.is_empty()),
-            ("result_summary", rule.result_summary, self.result_summary.is_some()),
-        ];
-        for (field, carries, given) in given {
-            let path = Path::root().key(field);
-            match carries {
-                Carries::Required if !given => {
-                    issues.add(path, "invalid_type", format!("required with {name}"));
-                }
-                Carries::Nothing if given => {
-                    issues.add(path, "custom", format!("{name} takes no {field}; leave it out"));
-                }
-                _ => {}
-            }
-        }
-        if self.transition == Transition::Progress && self.message.is_none() && self.artifacts.is_empty() {
-            issues.add(Path::root().key("message"), "invalid_type", "progress needs a message, artifacts or both");
-        }
-    }
 }
 
 impl Relay {
@@ -108,7 +83,7 @@ fn take(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, step: &Step) -> R
         return Err(not_authorized(step.transition, rule));
     }
     if step.transition == Transition::Accept && thread.state == State::Accepted {
-        return accept_again(tx, &thread, step);
+        return accept_again(tx, caller, call, &thread, step);
     }
     if !rule.from.contains(&thread.state) {
         return Err(invalid(step.transition, rule, &thread));
@@ -132,12 +107,14 @@ fn take(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, step: &Step) -> R
 }
 
 /// The session that accepted gets its first answer again; another session learns that it came second.
-fn accept_again(tx: &Tx<'_>, thread: &Thread, step: &Step) -> Result<Receipt> {
+fn accept_again(tx: &Tx<'_>, caller: &Caller, call: Option<&Call>, thread: &Thread, step: &Step) -> Result<Receipt> {
     if thread.session_id != step.session_id {
+        refuse_if_blocked(tx, thread.sender.row, caller)?;
         return Err(state_changed(thread));
     }
     let first = events::find_first(tx, thread.row, EventKind::ThreadAccepted)?;
     let first = first.ok_or_else(|| Error::internal("an accepted thread has no event of its acceptance"))?;
+    remember(tx, call, first)?;
     events::find_receipt(tx, first)
 }
 

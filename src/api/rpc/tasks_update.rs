@@ -5,7 +5,7 @@ use crate::api::rpc::wire::{TransitionBody, artifacts, expected_generation, task
 use crate::domain::json::{Document, Issues, Object};
 use crate::domain::message::Draft;
 use crate::domain::metadata::Metadata;
-use crate::domain::transition::Transition;
+use crate::domain::transition::{Brings, Transition};
 use crate::error::Result;
 use crate::relay::threads::thread_id;
 use crate::relay::transitions::Step;
@@ -29,33 +29,37 @@ pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) ->
         }
         transition
     });
+    if let Some(transition) = transition {
+        let brings = |key: &str| params.optional(key).is_some();
+        let brings = Brings {
+            message: brings("message"),
+            artifacts: brings("artifacts") && !is_empty(&params, "artifacts"),
+            result_summary: brings("result_summary"),
+        };
+        transition.check(brings, &mut issues);
+    }
     let session_id = params.optional("session_id").and_then(|value| value.name(SESSION_ID_MAX, &mut issues));
     let message = params.optional("message").and_then(|value| Draft::read(value, &mut issues));
     let artifacts = artifacts(&params, &mut issues);
     let result_summary = params.optional("result_summary").and_then(|value| value.string(&mut issues));
     let expected_generation = expected_generation(&params, &mut issues);
     let metadata = Metadata::read(&params, &mut issues);
-    let Some((task_id, transition)) = task_id.zip(transition) else {
-        return issues.take(None);
-    };
-    // What its author said beside a message goes with it, as in message/send.
-    let message = message.map(|message| Draft { payload: metadata.rest.clone(), ..message });
-    // An id that is none names no thread, but its caller hears of every other mistake first.
-    let thread = thread_id(&task_id);
-    let step = thread.map(|thread| Step {
+    let (task_id, transition) = issues.take(task_id.zip(transition))?;
+    let step = Step {
         session_id: session_id.map(std::borrow::Cow::into_owned),
-        message,
+        // What its author said beside a message goes with it, as in message/send.
+        message: message.map(|message| Draft { payload: metadata.rest.clone(), ..message }),
         artifacts,
         result_summary: result_summary.map(std::borrow::Cow::into_owned),
         expected_generation,
         metadata,
-        ..Step::new(thread, transition)
-    });
-    if let Ok(step) = &step
-        && issues.is_empty()
-    {
-        step.check(&mut issues);
-    }
-    issues.finish()?;
-    result(&TransitionBody::from(&relay.transition(caller, step?).await?))
+        ..Step::new(thread_id(&task_id)?, transition)
+    };
+    result(&TransitionBody::from(&relay.transition(caller, step).await?))
+}
+
+/// Whether `key` is a list of nothing, which is as good as no list.
+fn is_empty(params: &Object<'_>, key: &str) -> bool {
+    let list = params.optional(key).and_then(|value| value.array(usize::MAX, &mut Issues::default()));
+    list.is_some_and(|list| list.is_empty())
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::domain::agent::{Handle, Participant};
+use crate::domain::artifact;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::json::{Document, Issues, Object, Path};
 use crate::domain::page::Limit;
@@ -85,8 +86,7 @@ pub(super) fn expected_generation(params: &Object<'_>, issues: &mut Issues) -> O
 
 /// Reads `artifacts`; none when absent.
 pub(super) fn artifacts(params: &Object<'_>, issues: &mut Issues) -> Vec<Document> {
-    let artifacts = params.optional("artifacts").and_then(|value| crate::domain::artifact::read(value, issues));
-    artifacts.unwrap_or_default()
+    params.optional("artifacts").map(|value| artifact::read(value, issues)).unwrap_or_default()
 }
 
 /// Reads `page`: its limit and cursor.
