@@ -134,7 +134,8 @@ CREATE TABLE events (
     actor           INTEGER REFERENCES agents,              -- NULL: the operator
     thread          INTEGER REFERENCES threads,
     generation      INTEGER,                                -- of the thread, after the event
-    state           TEXT,                                   -- of the thread, after the event
+    state           TEXT CHECK (state IN ('pending', 'accepted', 'input_required', 'completed', 'failed', 'rejected',
+                                          'cancelled')),    -- of the thread, after the event
     sequence_no     INTEGER,                                -- of the message that came with it
     agent           INTEGER REFERENCES agents,              -- when it concerns an agent
     resource        BLOB CHECK (length(resource) = 16),     -- the agent's key or the agent it blocked, when it is about one

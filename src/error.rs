@@ -177,12 +177,10 @@ impl Error {
     }
 
     /// The relay runs but its file cannot be used.
-    pub fn unavailable(source: Error) -> Error {
-        Error(Box::new(Parts {
-            message: "The data file cannot be read and written now; see the relay's log".into(),
-            ..*Error::internal(source).0
-        }))
-        .with_status(503)
+    pub fn unavailable(mut failure: Error) -> Error {
+        failure.0.symbol = Symbol::Internal;
+        failure.0.message = "The data file cannot be read and written now; see the relay's log".into();
+        failure.with_status(503)
     }
 
     /// Adds an entry to `details`.

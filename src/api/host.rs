@@ -2,7 +2,7 @@
 //!
 //! Nobody can rebind an address or `localhost`, so those pass, and so do the names that the operator gave.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
@@ -43,19 +43,21 @@ impl Hosts {
     }
 
     fn allows(&self, authority: &str) -> bool {
-        let Ok(authority) = authority.parse::<Authority>() else {
-            return false;
-        };
-        let host = authority.host();
-        if authority.as_str().contains('@') {
-            return false;
+        if let Some(in_brackets) = authority.strip_prefix('[') {
+            let address = in_brackets.split_once(']').filter(|(_, port)| port.is_empty() || is_port(port));
+            return address.is_some_and(|(host, _)| host.parse::<Ipv6Addr>().is_ok());
         }
-        let in_brackets = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        host.parse::<IpAddr>().is_ok()
-            || in_brackets.is_some_and(|host| host.parse::<Ipv6Addr>().is_ok())
-            || host.eq_ignore_ascii_case("localhost")
-            || self.0.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
+        let (host, port) = authority.split_at(authority.find(':').unwrap_or(authority.len()));
+        (port.is_empty() || is_port(port))
+            && (host.parse::<Ipv4Addr>().is_ok()
+                || host.eq_ignore_ascii_case("localhost")
+                || self.0.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)))
     }
+}
+
+/// A colon and digits, or none (RFC 3986, section 3.2.3).
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn refused(header: &str, value: &str) -> Error {

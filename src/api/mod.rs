@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::routing::{delete, get, post, put};
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
@@ -129,7 +128,6 @@ fn routes(app: App) -> Router {
         .route("/admin/agents/{id}/keys/rotate", post(rest::admin::rotate))
         .method_not_allowed_fallback(rest::wrong_method)
         .fallback(rest::unknown_route)
-        .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(axum::middleware::from_fn_with_state(app.clone(), request::around))
         .with_state(app)
 }

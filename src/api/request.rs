@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::HeaderValue;
 use axum::middleware::Next;
 use axum::response::Response;
@@ -25,6 +25,8 @@ pub(super) async fn around(State(app): State<App>, mut request: Request, next: N
     let started = Instant::now();
     let id = request_id(&app, &request);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    // The log has the route and not the path, which is what the client wrote: a key in the wrong place, say.
+    let route = request.extensions().get::<MatchedPath>().map_or("-".into(), |route| route.as_str().to_owned());
     request.extensions_mut().insert(RequestId(id.clone()));
 
     let mut response = match app.hosts.check(&request) {
@@ -38,9 +40,9 @@ pub(super) async fn around(State(app): State<App>, mut request: Request, next: N
     let status = response.status().as_u16();
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     if status >= 500 {
-        tracing::error!(request_id = id, %method, path, status, ms, "request");
+        tracing::error!(request_id = id, %method, route, status, ms, "request");
     } else {
-        tracing::info!(request_id = id, %method, path, status, ms, "request");
+        tracing::info!(request_id = id, %method, route, status, ms, "request");
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(HEADER, value);

@@ -33,6 +33,11 @@ impl Caller {
         &self.handle
     }
 
+    /// The request that it makes.
+    pub fn request_id(&self) -> &str {
+        &self.request_id
+    }
+
     /// It, as the one who acts.
     pub fn actor(&self) -> Actor {
         Actor { agent: Some(self.agent), request_id: self.request_id.clone() }

@@ -55,7 +55,13 @@ impl Relay {
         };
         if read < thread.message_count || unread > 0 {
             let (caller, thread, seen) = (caller.clone(), thread.row, thread.message_count);
-            self.store().write(move |tx| mark_read(tx, &caller, thread, side, seen)).await?;
+            let request_id = caller.request_id().to_owned();
+            let marked = self.store().write(move |tx| mark_read(tx, &caller, thread, side, seen)).await;
+            // On a full disk, say, reading goes on. The thread stays unread, and the next look tries again.
+            if let Err(error) = marked {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::error!(request_id, source, "a thread was read and could not be marked so");
+            }
         }
         Ok(view)
     }

@@ -45,7 +45,7 @@ impl ServerLock {
         if let Some(folder) = data_file.parent() {
             create_folder(folder).map_err(|error| unusable(folder, &error))?;
         }
-        schema::check_header(&data_file)?;
+        schema::check_file(&data_file)?;
         // Two names of one file are one file.
         let data_file = fs::canonicalize(&data_file).unwrap_or(data_file);
         let path = lock_path(&data_file);

@@ -44,12 +44,12 @@ pub enum Known {
     Other,
 }
 
-/// Finds what the call did before.
+/// Finds what the call did before. Tomorrow's keys too: the clock may have been set back.
 pub fn find(conn: &Connection, now: Timestamp, call: &Call) -> Result<Option<Known>> {
     let today = now.ms().div_euclid(DAY_MS);
     let mut statement = conn.prepare_cached(
         "SELECT payload, event FROM idempotency
-         WHERE day IN (?1, ?1 - 1, ?1 - 2, ?1 - 3, ?1 - 4, ?1 - 5, ?1 - 6, ?1 - 7) AND key = ?2",
+         WHERE day IN (?1 + 1, ?1, ?1 - 1, ?1 - 2, ?1 - 3, ?1 - 4, ?1 - 5, ?1 - 6, ?1 - 7) AND key = ?2",
     )?;
     let found =
         statement.query_row((today, call.key), |row| Ok((row.get::<_, [u8; 16]>(0)?, row.get(1)?))).optional()?;

@@ -93,7 +93,7 @@ impl Store {
         if let Some(folder) = path.parent() {
             files::create_folder(folder).map_err(|error| unusable(folder, &error))?;
         }
-        schema::check_header(&path)?;
+        schema::check_file(&path)?;
         files::create_private(&path).map_err(|error| unusable(&path, &error))?;
 
         let mut conn = Connection::open(&path)?;

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Error, Result, Symbol};
 use crate::store::{StoreOptions, files};
@@ -20,8 +20,8 @@ const APPLICATION_ID: i32 = 0x6167_526c;
 /// What turns a file of version 1 into one of version 2, and so on. The schema has not changed yet.
 const MIGRATIONS: &[&str] = &[];
 
-/// Refuses a file that this version must not touch, by its header alone: not even SQLite opens it.
-pub(super) fn check_header(path: &Path) -> Result<()> {
+/// Refuses a file that this version must not touch. Nothing is written to it.
+pub(super) fn check_file(path: &Path) -> Result<()> {
     let mut header = [0; 100];
     let read = File::open(path).and_then(|mut file| file.read(&mut header)).unwrap_or(0);
     if read == 0 {
@@ -31,13 +31,17 @@ pub(super) fn check_header(path: &Path) -> Result<()> {
     if read < header.len() || !header.starts_with(b"SQLite format 3\0") {
         return Err(refused(path, "is no SQLite file"));
     }
-    check(path, field(68), field(60), MIGRATIONS)
+    match (field(68), field(60)) {
+        // An empty file of SQLite, ours before its log was moved into it, or somebody's who marks nothing.
+        (0, 0) => {
+            let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            version(&conn, path, MIGRATIONS).map(|_| ())
+        }
+        (application_id, version) => check(path, application_id, version, MIGRATIONS),
+    }
 }
 
 fn check(path: &Path, application_id: i32, version: i32, migrations: &[&str]) -> Result<()> {
-    if (application_id, version) == (0, 0) {
-        return Ok(());
-    }
     if application_id != APPLICATION_ID {
         return Err(refused(path, "belongs to another program"));
     }
@@ -106,8 +110,11 @@ fn prepare_with(
 
 fn version(conn: &Connection, path: &Path, migrations: &[&str]) -> Result<i32> {
     let pragma = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(Error::internal);
-    let version = pragma("user_version")?;
-    check(path, pragma("application_id")?, version, migrations)?;
+    let (application_id, version) = (pragma("application_id")?, pragma("user_version")?);
+    // SQLite counts the changes of a file's schema: at 0 there are no tables, and nobody's file it is.
+    if (application_id, version, pragma("schema_version")?) != (0, 0, 0) {
+        check(path, application_id, version, migrations)?;
+    }
     Ok(version)
 }
 

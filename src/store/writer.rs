@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 use ulid::Ulid;
 
@@ -66,6 +66,19 @@ impl Deref for Tx<'_> {
     }
 }
 
+/// The greatest id in the file. Messages have no index of their own: the last one is found by the end of the log.
+fn last_id(conn: &Connection) -> rusqlite::Result<Option<[u8; 16]>> {
+    conn.query_row(
+        "SELECT max(id) FROM (
+             SELECT max(ulid) AS id FROM threads UNION ALL SELECT max(ulid) FROM agents UNION ALL
+             SELECT max(ulid) FROM keys UNION ALL
+             SELECT max(messages.ulid) FROM events JOIN messages USING (thread, sequence_no)
+             WHERE events.seq > (SELECT max(seq) FROM events) - 1000)",
+        [],
+        |row| row.get(0),
+    )
+}
+
 /// The queue in front of the writing thread.
 pub(super) struct Writer {
     queue: Option<mpsc::Sender<Box<dyn Operation>>>,
@@ -76,8 +89,7 @@ impl Writer {
     pub(super) fn start(conn: Connection, path: &Path, options: &StoreOptions, bell: Bell) -> Result<Writer> {
         conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         conn.pragma_update(None, "journal_size_limit", i64::try_from(LOG_BYTES_MAX).unwrap_or(i64::MAX))?;
-        let last: Option<[u8; 16]> =
-            conn.query_row("SELECT ulid FROM threads ORDER BY ulid DESC LIMIT 1", [], |row| row.get(0)).optional()?;
+        let last = last_id(&conn)?;
         let (queue, waiting) = mpsc::channel(QUEUE_MAX);
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");

@@ -1,7 +1,7 @@
 //! What the operator does from afar, with the admin token.
 
 use axum::Json;
-use axum::extract::{Path as UrlPath, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::api::App;
 use crate::api::document::Body;
 use crate::api::rest::keys::MintedBody;
-use crate::api::rest::{AdminRequest, read};
+use crate::api::rest::{AdminRequest, UrlText, read};
 use crate::domain::agent::{EMAIL_MAX, NAME_MAX, NewAgent};
 use crate::domain::id::AgentId;
 use crate::domain::key::KeyOptions;
@@ -39,33 +39,27 @@ pub(in crate::api) async fn create(State(app): State<App>, request: AdminRequest
     request.context.answer(answer).await
 }
 
-pub(in crate::api) async fn rotate(
-    State(app): State<App>,
-    request: AdminRequest,
-    UrlPath(id): UrlPath<String>,
-) -> Response {
+pub(in crate::api) async fn rotate(State(app): State<App>, request: AdminRequest, id: UrlText) -> Response {
     let actor = request.context.operator();
     let answer = async {
-        let rotated = app.relay.rotate_keys(actor, agent_id(&id)?, KeyOptions::default()).await?;
+        let rotated = app.relay.rotate_keys(actor, agent_id(id)?, KeyOptions::default()).await?;
         Ok(Json(MintedBody::from(rotated)))
     };
     request.context.answer(answer).await
 }
 
-pub(in crate::api) async fn disable(
-    State(app): State<App>,
-    request: AdminRequest,
-    UrlPath(id): UrlPath<String>,
-) -> Response {
+pub(in crate::api) async fn disable(State(app): State<App>, request: AdminRequest, id: UrlText) -> Response {
     let actor = request.context.operator();
     let answer = async {
-        app.relay.disable_agent(actor, agent_id(&id)?).await?;
+        app.relay.disable_agent(actor, agent_id(id)?).await?;
         Ok(StatusCode::NO_CONTENT)
     };
     request.context.answer(answer).await
 }
 
-fn agent_id(text: &str) -> Result<AgentName> {
-    let id = AgentId::parse(text).ok_or_else(|| Error::new(Symbol::RecipientNotFound, "No agent has this id"))?;
+fn agent_id(UrlText(id): UrlText) -> Result<AgentName> {
+    let id = id
+        .and_then(|id| AgentId::parse(&id))
+        .ok_or_else(|| Error::new(Symbol::RecipientNotFound, "No agent has this id"))?;
     Ok(AgentName::Id(id))
 }

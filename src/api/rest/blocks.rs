@@ -1,7 +1,7 @@
 //! Whom the caller has blocked.
 
 use axum::Json;
-use axum::extract::{Path as UrlPath, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::api::App;
 use crate::api::document::Body;
-use crate::api::rest::{AgentRequest, read};
+use crate::api::rest::{AgentRequest, UrlText, read};
 use crate::domain::agent::{DESCRIPTION_MAX, Handle};
 use crate::domain::time::Timestamp;
 use crate::error::Symbol;
@@ -61,13 +61,9 @@ pub(in crate::api) async fn add(State(app): State<App>, request: AgentRequest, b
 }
 
 /// There is no block afterwards: with whatever handle, that is what the caller asked for.
-pub(in crate::api) async fn remove(
-    State(app): State<App>,
-    request: AgentRequest,
-    UrlPath(handle): UrlPath<String>,
-) -> Response {
+pub(in crate::api) async fn remove(State(app): State<App>, request: AgentRequest, handle: UrlText) -> Response {
     let answer = async {
-        if let Ok(handle) = Handle::parse(&handle) {
+        if let Some(handle) = handle.0.and_then(|handle| Handle::parse(&handle).ok()) {
             let (actor, caller) = (request.caller.actor(), AgentName::Id(request.caller.id()));
             match app.relay.unblock(actor, caller, AgentName::Handle(handle)).await {
                 Err(error) if error.symbol() != Symbol::RecipientNotFound => return Err(error),

@@ -19,6 +19,7 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::api::document::{Body, parse};
 use crate::api::request::{RequestId, log_source};
 use crate::api::{App, admin_token, caller};
 use crate::domain::json::{Issues, Object, Value};
@@ -124,11 +125,23 @@ impl FromRequestParts<App> for AdminRequest {
     }
 }
 
+/// The one segment of a path that its route leaves open; `None` when it decodes to no text.
+pub(super) struct UrlText(Option<String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for UrlText {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> std::result::Result<UrlText, Infallible> {
+        let segment = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        Ok(UrlText(segment.ok().map(|segment| segment.0)))
+    }
+}
+
 /// Reads the object in a body.
-fn read<T>(body: crate::api::document::Body, read: impl FnOnce(&Object<'_>, &mut Issues) -> Option<T>) -> Result<T> {
-    let bytes = crate::api::document::bytes(body)?;
+fn read<T>(body: Body, read: impl FnOnce(&Object<'_>, &mut Issues) -> Option<T>) -> Result<T> {
+    let bytes = body.bytes()?;
     let mut issues = Issues::default();
-    let document = Value::root(crate::api::document::parse(&bytes)?).object(&mut issues);
+    let document = Value::root(parse(&bytes)?).object(&mut issues);
     let value = document.and_then(|document| read(&document, &mut issues));
     issues.take(value)
 }

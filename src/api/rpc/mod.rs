@@ -23,7 +23,7 @@ use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::api::document::{Body, bytes, parse};
+use crate::api::document::{Body, parse};
 use crate::api::request::{RequestId, log_source};
 use crate::api::{App, caller};
 use crate::domain::json::{Document, Issues, Object, Path, Value};
@@ -39,7 +39,7 @@ pub(super) async fn serve(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let bytes = match bytes(body) {
+    let bytes = match body.bytes() {
         Ok(bytes) => bytes,
         Err(error) => return Answer::failed(None, error).into_response(&request_id),
     };
@@ -116,7 +116,13 @@ async fn answer(app: &App, caller: &Caller, document: &RawValue) -> Option<Answe
     let outcome = dispatched.unwrap_or_else(|_| Err(Error::internal("a method panicked")));
     let Some(id) = call.id else {
         if let Err(error) = &outcome {
-            tracing::debug!(%error, symbol = error.symbol().name(), "a notification was refused");
+            // Only the symbol: a message may repeat what the caller sent.
+            tracing::debug!(
+                request_id = caller.request_id(),
+                symbol = error.symbol().name(),
+                "a notification was refused"
+            );
+            log_source(error, caller.request_id());
         }
         return None;
     };
