@@ -6,14 +6,17 @@ mod support;
 mod handoff;
 
 // The AgentRelay protocol: each method, what they share, and every way to fail.
+mod batch;
+mod envelope;
+mod errors;
+mod idempotency;
 mod message_send;
 mod tasks_get;
 mod tasks_list;
 mod tasks_update;
-mod idempotency;
-mod envelope;
-mod batch;
-mod errors;
+
+// The command line.
+mod cli;
 
 // The documents: every command and example on them.
 mod docs;

@@ -1,5 +1,6 @@
 //! Copies of the data file, made while others write to it.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use rusqlite::backup::{Backup, StepResult};
@@ -26,19 +27,38 @@ pub struct Progress {
 /// When `to` exists: nothing is overwritten. After any other failure there is no file at `to`.
 pub fn copy(from: &Path, to: &Path, mut report: impl FnMut(Progress)) -> Result<Progress> {
     if to.exists() {
-        return Err(Error::new(
-            Symbol::StateChanged,
-            format!("{} exists and was left as it is; choose another name for the backup", to.display()),
-        ));
+        return Err(taken(to));
     }
     // Under another name until it is known to be good: a crash leaves no file that looks like a backup.
     let mut partial = to.as_os_str().to_owned();
     partial.push(".partial");
     let partial = Path::new(&partial);
-    let copied = copy_and_check(from, partial, &mut report)
-        .and_then(|progress| std::fs::hard_link(partial, to).map(|()| progress).map_err(Error::internal));
+    let copied = copy_and_check(from, partial, &mut report).and_then(|progress| {
+        give_name(partial, to)?;
+        Ok(progress)
+    });
     let _ = std::fs::remove_file(partial);
     copied
+}
+
+/// Names the copy, if nobody took the name meanwhile.
+fn give_name(partial: &Path, to: &Path) -> Result<()> {
+    match std::fs::hard_link(partial, to) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(taken(to)),
+        // Not every file system has links.
+        Err(_) => std::fs::rename(partial, to).map_err(|error| unwritable(to, &error)),
+    }
+}
+
+fn taken(to: &Path) -> Error {
+    let message = format!("{} exists and was left as it is; choose another name for the backup", to.display());
+    Error::new(Symbol::StateChanged, message)
+}
+
+fn unwritable(to: &Path, error: &std::io::Error) -> Error {
+    let message = format!("cannot write {}: {error}. Choose another place for the backup.", to.display());
+    Error::new(Symbol::Internal, message)
 }
 
 fn copy_and_check(from: &Path, to: &Path, report: &mut impl FnMut(Progress)) -> Result<Progress> {
@@ -48,7 +68,7 @@ fn copy_and_check(from: &Path, to: &Path, report: &mut impl FnMut(Progress)) -> 
     // One read transaction for the whole copy: without it each write by the relay would start the copy anew.
     source.execute_batch("BEGIN; SELECT count(*) FROM relay;")?;
     let _ = std::fs::remove_file(to);
-    files::create_private(to).map_err(|error| super::unusable(to, &error))?;
+    files::create_private(to).map_err(|error| unwritable(to, &error))?;
     let mut target = Connection::open(to)?;
     let copied = copy_pages(&Backup::new(&source, &mut target)?, report)?;
     // One file, whole in itself: a copy has no log beside it.
