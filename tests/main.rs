@@ -6,14 +6,36 @@ mod support;
 mod handoff;
 
 // The AgentRelay protocol: each method, what they share, and every way to fail.
-mod batch;
-mod envelope;
-mod errors;
-mod idempotency;
 mod message_send;
 mod tasks_get;
 mod tasks_list;
 mod tasks_update;
+mod idempotency;
+mod envelope;
+mod batch;
+mod errors;
+
+// REST, the event stream, and what holds for every route.
+mod wire;
+mod rest_agents;
+mod rest_blocks;
+mod rest_audit;
+mod rest_admin;
+mod rest_health;
+mod events;
+mod routes;
+mod hosts;
+mod process;
+mod faults;
+
+// What holds for any sequence of calls, on any disk, after any crash.
+mod operations;
+mod consistency;
+mod laws;
+mod storage;
+mod crash;
+mod two_processes;
+mod architecture;
 
 // The command line.
 mod cli;

@@ -169,8 +169,7 @@ async fn round(plan: &Plan, scenario: Scenario, connections: usize, stage: &Stag
     let cpu = cpu_time().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
 
     let calls = measured.latencies.len();
-    // Exact up to 2^53 calls.
-    #[expect(clippy::cast_precision_loss)]
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 calls")]
     let calls_f64 = calls as f64;
     Ok(Round {
         calls,

@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) seconds: Duration,
 
     /// How often relay and ceiling take turns; the figures are medians
+    ///
+    /// On a machine that does other work too, many short rounds say more than a few long ones: `--seconds 2 --rounds 9`.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
 

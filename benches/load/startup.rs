@@ -42,8 +42,7 @@ pub(crate) async fn measure(plan: &Plan, seed: &Seed) -> Result<Startup> {
         idle_rss_mib = idle_rss_mib.into_iter().chain(resident_mib).reduce(f64::max);
         server.stop().await?;
     }
-    // Exact up to 2^53 bytes.
-    #[expect(clippy::cast_precision_loss)]
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 bytes")]
     let program_bytes = plan.program.metadata()?.len() as f64;
     let startup = Startup {
         scenario: "startup",

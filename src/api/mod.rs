@@ -2,12 +2,12 @@
 //!
 //! A handler has four beats: wire in, domain in, relay call, wire out. The dialects below do not know each other.
 
-mod admin_token;
-mod caller;
-mod document;
-mod host;
-mod rate_limit;
 mod request;
+mod host;
+mod caller;
+mod admin_token;
+mod rate_limit;
+mod document;
 pub mod rest;
 pub mod rpc;
 mod teammates;

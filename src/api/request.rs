@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
 use axum::http::header::HeaderValue;
 use axum::middleware::Next;
 use axum::response::Response;
@@ -24,18 +25,24 @@ pub(super) struct RequestId(pub(super) String);
 pub(super) async fn around(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(&app, &request);
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let method = request.method().clone();
+    let is_rpc = (&method, request.uri().path()) == (&Method::POST, "/a2a");
     // The log has the route and not the path, which is what the client wrote: a key in the wrong place, say.
     let route = request.extensions().get::<MatchedPath>().map_or("-".into(), |route| route.as_str().to_owned());
     request.extensions_mut().insert(RequestId(id.clone()));
 
-    let mut response = match app.hosts.check(&request) {
-        Ok(()) => match AssertUnwindSafe(next.run(request)).catch_unwind().await {
-            Ok(response) => response,
-            Err(_) => refuse(&path, &Error::internal("a handler panicked"), &id),
-        },
-        Err(error) => refuse(&path, &error, &id),
+    let answered = match app.hosts.check(&request) {
+        Ok(()) => {
+            let handled = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+            handled.map_err(|_| Error::internal("a handler panicked"))
+        }
+        Err(error) => Err(error),
     };
+    let mut response = answered.unwrap_or_else(|error| {
+        log_source(&error, &id);
+        // In the shape of the protocol that was called.
+        if is_rpc { rpc::refusal(&error, &id) } else { rest::refusal(&error, &id) }
+    });
 
     let status = response.status().as_u16();
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -56,11 +63,6 @@ fn request_id(app: &App, request: &Request) -> String {
         Some(id) => id.to_owned(),
         None => format!("req_{}", random_ulid(app.relay.clock().now())),
     }
-}
-
-/// A refusal in the shape of the path's own protocol.
-fn refuse(path: &str, error: &Error, request_id: &str) -> Response {
-    if path == "/a2a" { rpc::refusal(error, request_id) } else { rest::refusal(error, request_id) }
 }
 
 /// Logs what only the operator may see of a failure.

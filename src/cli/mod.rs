@@ -3,23 +3,23 @@
 //! Operator commands open the data file themselves, whether or not a relay serves it. Data goes to standard output,
 //! everything else to standard error.
 
+mod serve;
 mod agent;
+mod key;
+mod block;
 mod audit;
 mod backup;
-mod block;
-mod completions;
 mod config;
-mod console;
-mod exit;
-mod failure;
 mod health;
-mod key;
-mod logs;
+mod completions;
 mod operator;
-mod serve;
-mod shutdown;
 mod values;
+mod console;
 mod visible;
+mod failure;
+mod exit;
+mod logs;
+mod shutdown;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,16 +1,16 @@
 //! What a relay does. Each operation reads like the paragraph that specifies it: find, decide, change, return. All
 //! decisions are here and in `domain`; `store` below only reads and writes, and the wires above only translate.
 
-pub mod agents;
 mod authenticate;
-pub mod blocks;
-mod change;
-pub mod events;
-pub mod keys;
-mod replay;
 pub mod send;
-pub mod threads;
 pub mod transitions;
+mod change;
+mod replay;
+pub mod threads;
+pub mod agents;
+pub mod keys;
+pub mod blocks;
+pub mod events;
 mod upkeep;
 
 use std::sync::Arc;

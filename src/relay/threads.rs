@@ -99,13 +99,12 @@ impl Relay {
 }
 
 fn view(conn: &Connection, caller: &Caller, id: ThreadId) -> Result<ThreadView> {
-    // One snapshot for all that is read here.
-    let tx = conn.unchecked_transaction()?;
-    let (thread, side) = find_as_participant(&tx, caller, id)?;
-    let (metadata, intent) = threads::find_handoff(&tx, &thread)?;
-    let messages = messages::list(&tx, &thread)?;
-    let artifacts = artifacts::list(&tx, thread.row)?;
-    let result_summary = if thread.state.is_terminal() { threads::find_result_summary(&tx, thread.row)? } else { None };
+    let (thread, side) = find_as_participant(conn, caller, id)?;
+    let (metadata, intent) = threads::find_handoff(conn, &thread)?;
+    let messages = messages::list(conn, &thread)?;
+    let artifacts = artifacts::list(conn, thread.row)?;
+    let result_summary =
+        if thread.state.is_terminal() { threads::find_result_summary(conn, thread.row)? } else { None };
     Ok(ThreadView { thread, side, intent, metadata, messages, artifacts, result_summary })
 }
 

@@ -5,21 +5,21 @@
 //! that wait, commits once and then answers them all. Both sides of a door are free functions in a file per table,
 //! connection first, so that they compose inside one transaction.
 
-pub mod agents;
-pub mod artifacts;
-pub mod backup;
-pub mod bell;
-pub mod blocks;
-pub mod events;
 mod files;
-pub mod idempotency;
-pub mod keys;
-pub mod messages;
-pub mod relay;
 mod schema;
-pub mod threads;
 mod values;
 mod writer;
+pub mod bell;
+pub mod relay;
+pub mod agents;
+pub mod keys;
+pub mod blocks;
+pub mod threads;
+pub mod messages;
+pub mod artifacts;
+pub mod events;
+pub mod idempotency;
+pub mod backup;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +28,7 @@ use std::time::Duration;
 use r2d2_sqlite::SqliteConnectionManager;
 pub use rusqlite::Connection;
 use rusqlite::OpenFlags;
+use rusqlite::config::DbConfig;
 
 use self::bell::Bell;
 pub use self::files::ServerLock;
@@ -36,12 +37,14 @@ use self::writer::Writer;
 use crate::domain::time::Clock;
 use crate::error::{Error, Result};
 
-/// How many connections read at once. More than the cores of a laptop gain nothing.
-pub const READERS: u32 = 4;
+/// How many connections read at once. More than two gained nothing, and each costs its cache.
+pub const READERS: u32 = 2;
 /// How many connections look up keys. They are apart so that no list can keep a request waiting at the door.
 const DOORKEEPERS: u32 = 2;
 /// Page cache of a reading connection, in KiB.
 const READER_CACHE_KIB: i64 = 4 * 1024;
+/// Page cache of a connection that looks up keys, in KiB.
+const DOORKEEPER_CACHE_KIB: i64 = 512;
 /// Page cache of the writing connection, in KiB.
 const WRITER_CACHE_KIB: i64 = 8 * 1024;
 /// How many statements a connection keeps prepared.
@@ -108,8 +111,8 @@ impl Store {
         let bell = Bell::default();
         let writer = Writer::start(conn, &path, &options, bell.clone())?;
         Ok(Store(Arc::new(Inner {
-            readers: pool(&path, READERS)?,
-            doorkeepers: pool(&path, DOORKEEPERS)?,
+            readers: pool(&path, READERS, READER_CACHE_KIB)?,
+            doorkeepers: pool(&path, DOORKEEPERS, DOORKEEPER_CACHE_KIB)?,
             clock: options.clock,
             writer,
             bell,
@@ -132,7 +135,7 @@ impl Store {
         &self.0.bell
     }
 
-    /// Reads, on a blocking thread.
+    /// Reads, on a blocking thread. All of `work` sees one moment of the file.
     pub async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -140,7 +143,8 @@ impl Store {
         let store = self.clone();
         let reading = tokio::task::spawn_blocking(move || {
             let conn = store.0.readers.get().map_err(Error::internal)?;
-            work(&conn)
+            let snapshot = Snapshot::of(&conn)?;
+            work(snapshot.0)
         });
         reading.await.map_err(Error::internal)?
     }
@@ -162,10 +166,32 @@ impl Store {
     }
 }
 
+/// A reading transaction. It also spares each statement in it the way to the lock of the file.
+struct Snapshot<'a>(&'a Connection);
+
+impl<'a> Snapshot<'a> {
+    fn of(conn: &'a Connection) -> Result<Snapshot<'a>> {
+        conn.prepare_cached("BEGIN")?.execute([])?;
+        Ok(Snapshot(conn))
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    /// Ends it whatever happened: a connection that kept it would keep the log from shrinking.
+    fn drop(&mut self) {
+        let ended = self.0.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
+        if let Err(error) = ended {
+            tracing::error!(%error, "a reading transaction could not end");
+        }
+    }
+}
+
 /// What every connection needs.
 fn configure(conn: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     wait_for_lock(conn)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Otherwise SQLite compiles a statement anew when another limit or range is bound to it.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "cache_size", -cache_kib)?;
     conn.pragma_update(None, "temp_store", "memory")
 }
@@ -178,11 +204,11 @@ fn wait_for_lock(conn: &Connection) -> rusqlite::Result<()> {
     }))
 }
 
-fn pool(path: &Path, size: u32) -> Result<Pool> {
+fn pool(path: &Path, size: u32, cache_kib: i64) -> Result<Pool> {
     let connections = SqliteConnectionManager::file(path)
         .with_flags(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .with_init(|conn| {
-            configure(conn, READER_CACHE_KIB)?;
+        .with_init(move |conn| {
+            configure(conn, cache_kib)?;
             conn.pragma_update(None, "query_only", true)
         });
     let pool = r2d2::Pool::builder()

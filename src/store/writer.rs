@@ -66,14 +66,14 @@ impl Deref for Tx<'_> {
     }
 }
 
-/// The greatest id in the file. Messages have no index of their own: the last one is found by the end of the log.
+/// The greatest id in the file. Messages have no index by id: the last one is found from the end of the log.
 fn last_id(conn: &Connection) -> rusqlite::Result<Option<[u8; 16]>> {
     conn.query_row(
         "SELECT max(id) FROM (
              SELECT max(ulid) AS id FROM threads UNION ALL SELECT max(ulid) FROM agents UNION ALL
              SELECT max(ulid) FROM keys UNION ALL
-             SELECT max(messages.ulid) FROM events JOIN messages USING (thread, sequence_no)
-             WHERE events.seq > (SELECT max(seq) FROM events) - 1000)",
+             SELECT ulid FROM messages WHERE (thread, sequence_no) =
+                 (SELECT thread, sequence_no FROM events WHERE sequence_no IS NOT NULL ORDER BY seq DESC LIMIT 1))",
         [],
         |row| row.get(0),
     )

@@ -1,12 +1,12 @@
 //! REST: plain JSON, with errors as one flat object.
 
-pub(super) mod admin;
-pub(super) mod agents;
-pub(super) mod audit;
-pub(super) mod blocks;
-pub(super) mod events;
 pub(super) mod health;
+pub(super) mod agents;
 pub(super) mod keys;
+pub(super) mod blocks;
+pub(super) mod audit;
+pub(super) mod events;
+pub(super) mod admin;
 mod query;
 
 use std::convert::Infallible;

@@ -1,0 +1,52 @@
+//! What an agent does, straight through [`Relay`]'s operations: for tests that need more of them than HTTP would bear.
+
+use agentrelay::domain::agent::Handle;
+use agentrelay::domain::id::ThreadId;
+use agentrelay::domain::intent::Intent;
+use agentrelay::domain::message::Draft;
+use agentrelay::domain::metadata::Metadata;
+use agentrelay::domain::part::Parts;
+use agentrelay::domain::thread::Receipt;
+use agentrelay::error::Result;
+use agentrelay::relay::send::{Append, Handoff};
+use agentrelay::relay::{Caller, Relay};
+
+use crate::support::Agent;
+
+/// The caller that holds this agent's key.
+#[track_caller]
+pub fn caller(relay: &Relay, agent: &Agent) -> Caller {
+    relay.authenticate(Some(&agent.key), "req_operation").expect("a working key")
+}
+
+/// Sends a new handoff.
+pub async fn hand(relay: &Relay, from: &Caller, to: &str, text: &str, key: Option<&str>) -> Result<Receipt> {
+    let handoff = Handoff {
+        recipient: Handle::parse(to).expect("a handle"),
+        intent: Intent::Inform,
+        message: draft(text),
+        artifacts: Vec::new(),
+        metadata: named(key),
+    };
+    relay.send(from, handoff).await
+}
+
+/// Adds a message to a thread.
+pub async fn say(relay: &Relay, from: &Caller, thread: ThreadId, text: &str) -> Result<Receipt> {
+    let append = Append {
+        thread,
+        message: draft(text),
+        artifacts: Vec::new(),
+        metadata: Metadata::default(),
+        expected_generation: None,
+    };
+    relay.append(from, append).await
+}
+
+pub fn draft(text: &str) -> Draft {
+    Draft { role: None, parts: Parts::text(text), payload: None }
+}
+
+fn named(key: Option<&str>) -> Metadata {
+    Metadata { idempotency_key: key.map(ToOwned::to_owned), rest: None }
+}

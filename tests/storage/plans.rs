@@ -1,0 +1,152 @@
+//! Every read has its index: a list costs the same at a million threads as at ten thousand. SQLite says how it would run
+//! a statement; here it is asked about every statement that the store has.
+
+use std::path::{Path, PathBuf};
+
+use agentrelay::domain::transition::Side;
+use agentrelay::store::{events, threads};
+use rusqlite::Connection;
+
+use crate::architecture;
+use crate::storage::{open, sqlite};
+
+/// How SQLite would run a statement.
+fn plan(conn: &Connection, sql: &str) -> Vec<String> {
+    let mut statement =
+        conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap_or_else(|error| panic!("{error}: {sql}"));
+    let parameters = vec![rusqlite::types::Null; statement.parameter_count()];
+    let steps = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get("detail")).expect("a plan");
+    steps.map(|step| step.expect("a step")).collect()
+}
+
+/// The steps of a plan that would cost more in a larger file: a look at each row, or a sort.
+fn dear_steps(conn: &Connection, sql: &str) -> Vec<String> {
+    let dear = |step: &String| step.starts_with("SCAN") || step.contains("USE TEMP B-TREE");
+    // One row, a few, none; the elements of one row's array.
+    let bounded = |step: &String| {
+        step == "SCAN relay"
+            || step == "SCAN sqlite_master"
+            || step == "SCAN CONSTANT ROW"
+            || step.starts_with("SCAN json_each")
+    };
+    plan(conn, sql).into_iter().filter(dear).filter(|step| !bounded(step)).collect()
+}
+
+#[track_caller]
+fn assert_cheap(conn: &Connection, sql: &str) {
+    let dear = dear_steps(conn, sql);
+    assert!(dear.is_empty(), "{dear:?}: {sql}");
+}
+
+#[test]
+fn lists_of_threads_read_one_range_of_an_index() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _store = open(&folder.path().join("relay.db"));
+    let conn = sqlite(&folder.path().join("relay.db"));
+    for side in [Side::Sender, Side::Recipient] {
+        for sql in threads::list_statements(side) {
+            assert_cheap(&conn, sql);
+        }
+    }
+}
+
+#[test]
+fn streams_and_audits_read_one_range_of_the_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _store = open(&folder.path().join("relay.db"));
+    let conn = sqlite(&folder.path().join("relay.db"));
+    for sql in events::list_statements() {
+        assert_cheap(&conn, sql);
+    }
+}
+
+/// What is asked seldom, of few rows, or once.
+const MAY_BE_DEAR: [&str; 2] = [
+    // `key list`: all keys, or one agent's.
+    "WHERE :agent IS NULL OR keys.agent = :agent ORDER BY keys.id",
+    // Those whom one agent has blocked, by handle.
+    "FROM blocks JOIN agents ON agents.id = blocks.blocked\n         WHERE blocker = ? ORDER BY handle",
+];
+
+#[test]
+fn no_statement_of_the_store_looks_at_each_row_of_a_table_or_sorts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _store = open(&folder.path().join("relay.db"));
+    let conn = sqlite(&folder.path().join("relay.db"));
+    let statements = statements_of_the_store();
+    assert!(statements.len() > 50, "only {} statements were found in the sources", statements.len());
+    let mut dear = Vec::new();
+    for (file, sql) in statements {
+        let steps = dear_steps(&conn, &sql);
+        if !steps.is_empty() && !MAY_BE_DEAR.iter().any(|known| sql.contains(known)) {
+            dear.push(format!("{}: {steps:?}: {sql}", file.display()));
+        }
+    }
+    assert!(dear.is_empty(), "{}", dear.join("\n"));
+}
+
+#[test]
+fn a_hot_read_goes_through_the_index_that_was_made_for_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _store = open(&folder.path().join("relay.db"));
+    let conn = sqlite(&folder.path().join("relay.db"));
+    let statements = statements_of_the_store();
+    for (part, index) in [
+        ("FROM messages WHERE thread = ? ORDER BY sequence_no", "SEARCH messages USING PRIMARY KEY (thread=?)"),
+        ("FROM artifacts WHERE thread = ? ORDER BY", "SEARCH artifacts USING PRIMARY KEY (thread=?)"),
+        ("WHERE t.ulid = ?", "SEARCH t USING INDEX sqlite_autoindex_threads_1 (ulid=?)"),
+        ("FROM idempotency\n", "SEARCH idempotency USING PRIMARY KEY (day=? AND key=?)"),
+        (
+            "JOIN agents ON agents.id = keys.agent WHERE hash = ?",
+            "SEARCH keys USING INDEX sqlite_autoindex_keys_2 (hash=?)",
+        ),
+        ("FROM blocks WHERE blocker = ? AND blocked = ?", "SEARCH blocks USING PRIMARY KEY (blocker=? AND blocked=?)"),
+        ("WHERE recipient = ? AND state = ? AND id < ?", "threads_inbox_by_state (recipient=? AND state=? AND id<?)"),
+        ("WHERE recipient = ? AND id < ?", "threads_inbox (recipient=? AND id<?)"),
+        ("a.agent = ? AND a.seq > ?", "SEARCH a USING PRIMARY KEY (agent=? AND seq>?)"),
+    ] {
+        let (_, sql) = statements
+            .iter()
+            .find(|(_, sql)| sql.contains(part) && sql.starts_with("SELECT"))
+            .unwrap_or_else(|| panic!("no statement has {part:?}"));
+        let steps = plan(&conn, sql);
+        assert!(steps.iter().any(|step| step.contains(index)), "{part:?} does not use {index:?}: {steps:?}");
+    }
+}
+
+/// Every statement in `src/store`, with the file that it is in. A macro that puts a beginning before other literals is
+/// followed.
+fn statements_of_the_store() -> Vec<(PathBuf, String)> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store"));
+    let mut statements = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the store").flatten() {
+        let path = entry.path();
+        let source = std::fs::read_to_string(&path).expect("a source file");
+        let source = architecture::without_comments(source.split("#[cfg(test)]").next().unwrap_or_default());
+        // What remains of quotes begins and ends literals, in turn.
+        let source = source.replace("\\\"", "  ");
+        let pieces: Vec<&str> = source.split('"').collect();
+        let mut beginnings: Vec<(String, &str)> = Vec::new();
+        for piece in pieces.chunks_exact(2) {
+            let (before, literal) = (piece[0], piece[1]);
+            if let Some(name) = last_word_after(before, "macro_rules!") {
+                beginnings.push((format!("{name}!("), literal));
+                continue;
+            }
+            let beginning = beginnings.iter().find(|(call, _)| before.trim_end().ends_with(call.as_str()));
+            let sql = format!("{}{literal}", beginning.map_or("", |(_, beginning)| beginning));
+            let verb = sql.split_whitespace().next().unwrap_or_default();
+            if matches!(verb, "SELECT" | "INSERT" | "UPDATE" | "DELETE" | "WITH") {
+                statements.push((path.clone(), sql));
+            }
+        }
+    }
+    statements
+}
+
+/// The name of the macro that is being defined in `code`.
+fn last_word_after<'a>(code: &'a str, keyword: &str) -> Option<&'a str> {
+    let (_, after) = code.rsplit_once(keyword)?;
+    let definition = after.contains("concat!");
+    definition.then(|| after.split_whitespace().next()).flatten()
+}
