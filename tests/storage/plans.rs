@@ -61,7 +61,9 @@ fn streams_and_audits_read_one_range_of_the_log() {
 }
 
 /// What is asked seldom, of few rows, or once.
-const MAY_BE_DEAR: [&str; 2] = [
+const MAY_BE_DEAR: [&str; 3] = [
+    // At the start: from the end of the log back to the last message.
+    "WHERE sequence_no IS NOT NULL ORDER BY seq DESC LIMIT 1",
     // `key list`: all keys, or one agent's.
     "WHERE :agent IS NULL OR keys.agent = :agent ORDER BY keys.id",
     // Those whom one agent has blocked, by handle.
