@@ -1,5 +1,7 @@
 //! Threads: a handoff's record, from the moment it was sent.
 
+use std::sync::Arc;
+
 use crate::domain::agent::Participant;
 use crate::domain::id::{MessageId, Row, ThreadId};
 use crate::domain::intent::Intent;
@@ -20,9 +22,9 @@ pub struct Thread {
     /// Its id.
     pub id: ThreadId,
     /// Who sent it.
-    pub sender: Participant,
+    pub sender: Arc<Participant>,
     /// To whom.
-    pub recipient: Participant,
+    pub recipient: Arc<Participant>,
     /// Where it stands.
     pub state: State,
     /// Its version: the number of changes so far.

@@ -91,7 +91,7 @@ impl Relay {
                 };
                 let mailbox = Mailbox { agent, side: filter.side, states: filter.states, since: filter.since };
                 let rows = threads::list_rows(conn, &mailbox, before, limit.get() + 1)?;
-                let found = rows.into_iter().map(|row| threads::get(conn, row)).collect::<Result<_>>()?;
+                let found = threads::get_all(conn, &rows)?;
                 Ok(Page::of(found, limit, &list, |thread| thread.id.to_string()))
             })
             .await

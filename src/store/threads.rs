@@ -1,5 +1,7 @@
 //! Threads, and what their senders said beside the first message.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, named_params};
 
 use crate::domain::agent::Participant;
@@ -115,11 +117,10 @@ pub fn update_read(tx: &Tx<'_>, thread: Row, side: Side, sequence_no: i64, unrea
 macro_rules! select_threads {
     ($rest:literal) => {
         concat!(
-            "SELECT t.id, t.ulid, t.state, t.generation, t.message_count, t.intent, t.sender_read, t.recipient_read,
-                 t.sender_unread, t.recipient_unread, t.created_at, t.updated_at, t.accepted_at, t.completed_at,
-                 t.cancelled_at, t.session_id, t.summary_preview,
-                 s.id, s.ulid, s.handle, s.name, s.role, r.id, r.ulid, r.handle, r.name, r.role
-             FROM threads t JOIN agents s ON s.id = t.sender JOIN agents r ON r.id = t.recipient ",
+            "SELECT id, ulid, state, generation, message_count, intent, sender_read, recipient_read, sender_unread,
+                 recipient_unread, created_at, updated_at, accepted_at, completed_at, cancelled_at, session_id,
+                 summary_preview, sender, recipient
+             FROM threads ",
             $rest
         )
     };
@@ -127,13 +128,52 @@ macro_rules! select_threads {
 
 /// Finds a thread.
 pub fn find(conn: &Connection, id: ThreadId) -> Result<Option<Thread>> {
-    let mut statement = conn.prepare_cached(select_threads!("WHERE t.ulid = ?"))?;
-    Ok(statement.query_row([id], thread).optional()?)
+    let mut statement = conn.prepare_cached(select_threads!("WHERE ulid = ?"))?;
+    let mut participants = Participants::new(conn);
+    Ok(statement.query_row([id], |row| thread(row, &mut participants)).optional()?)
+}
+
+/// The threads in these rows.
+pub fn get_all(conn: &Connection, rows: &[Row]) -> Result<Vec<Thread>> {
+    let mut statement = conn.prepare_cached(select_threads!("WHERE id = ?"))?;
+    let mut participants = Participants::new(conn);
+    let mut threads = Vec::with_capacity(rows.len());
+    for id in rows {
+        threads.push(statement.query_row([id], |row| thread(row, &mut participants))?);
+    }
+    Ok(threads)
 }
 
 /// The thread in this row.
 pub fn get(conn: &Connection, row: Row) -> Result<Thread> {
-    Ok(conn.prepare_cached(select_threads!("WHERE t.id = ?"))?.query_row([row], thread)?)
+    let mut participants = Participants::new(conn);
+    let mut statement = conn.prepare_cached(select_threads!("WHERE id = ?"))?;
+    Ok(statement.query_row([row], |row| thread(row, &mut participants))?)
+}
+
+/// The participants of a list of threads, each looked up once: a box is full of the same few.
+struct Participants<'a> {
+    conn: &'a Connection,
+    known: Vec<Arc<Participant>>,
+}
+
+impl<'a> Participants<'a> {
+    fn new(conn: &'a Connection) -> Participants<'a> {
+        Participants { conn, known: Vec::new() }
+    }
+
+    fn get(&mut self, row: Row) -> rusqlite::Result<Arc<Participant>> {
+        if let Some(known) = self.known.iter().find(|known| known.row == row) {
+            return Ok(known.clone());
+        }
+        let mut statement = self.conn.prepare_cached("SELECT ulid, handle, name, role FROM agents WHERE id = ?")?;
+        let found = statement.query_row([row], |found| {
+            Ok(Participant { row, id: found.get(0)?, handle: found.get(1)?, name: found.get(2)?, role: found.get(3)? })
+        })?;
+        let found = Arc::new(found);
+        self.known.push(found.clone());
+        Ok(found)
+    }
 }
 
 /// The row of a thread.
@@ -157,31 +197,54 @@ pub struct Mailbox {
 
 /// Lists the rows of a box, newest thread first: those created before the thread in `before`, at most `count`.
 pub fn list_rows(conn: &Connection, list: &Mailbox, before: Row, count: usize) -> Result<Vec<Row>> {
-    if let Some(since) = list.since {
-        let recent = recently_updated(conn, list, since)?;
-        if recent.len() <= RECENT_MAX {
-            let wanted = |state: &State| list.states.is_empty() || list.states.contains(state);
-            let recent = recent.into_iter().filter(|(row, state)| *row < before && wanted(state)).map(|(row, _)| row);
-            return Ok(newest(recent.collect(), count));
-        }
+    match list.since {
+        Some(since) => list_rows_since(conn, list, since, before, count),
+        None => list_rows_ever(conn, list, before, count),
     }
-    let since = list.since.map_or(i64::MIN, Timestamp::ms);
-    let count_sql = i64::try_from(count).unwrap_or(i64::MAX);
+}
+
+fn list_rows_ever(conn: &Connection, list: &Mailbox, before: Row, count: usize) -> Result<Vec<Row>> {
+    let limit = i64::try_from(count).unwrap_or(i64::MAX);
     if list.states.is_empty() {
         let mut statement = conn.prepare_cached(in_any_state(list.side))?;
-        let rows = statement.query_map((list.agent, before, since, count_sql), |row| row.get(0))?;
+        let rows = statement.query_map((list.agent, before, limit), |row| row.get(0))?;
         return Ok(rows.collect::<rusqlite::Result<_>>()?);
     }
     // One indexed read per state, merged: a sort over all of them would read the whole box.
     let mut rows = Vec::with_capacity(count * list.states.len());
     let mut statement = conn.prepare_cached(in_state(list.side))?;
     for state in &list.states {
-        let found = statement.query_map((list.agent, state, before, since, count_sql), |row| row.get(0))?;
+        let found = statement.query_map((list.agent, state, before, limit), |row| row.get(0))?;
         for row in found {
             rows.push(row?);
         }
     }
     Ok(newest(rows, count))
+}
+
+fn list_rows_since(conn: &Connection, list: &Mailbox, since: Timestamp, before: Row, count: usize) -> Result<Vec<Row>> {
+    let wanted = |state: State| list.states.is_empty() || list.states.contains(&state);
+    let mut recent: Vec<(Row, State)> = Vec::new();
+    let mut statement = conn.prepare_cached(updated_since(list.side))?;
+    let limit = i64::try_from(RECENT_MAX + 1).unwrap_or(i64::MAX);
+    for row in statement.query_map((list.agent, since, limit), |row| Ok((row.get(0)?, row.get(1)?)))? {
+        recent.push(row?);
+    }
+    if recent.len() <= RECENT_MAX {
+        let rows = recent.into_iter().filter(|(row, state)| *row < before && wanted(*state)).map(|(row, _)| row);
+        return Ok(newest(rows.collect(), count));
+    }
+    let mut rows = Vec::with_capacity(count);
+    let mut statement = conn.prepare_cached(newest_updated_since(list.side))?;
+    let mut walk = statement.query((list.agent, before, since))?;
+    while let Some(row) = walk.next()?
+        && rows.len() < count
+    {
+        if wanted(row.get(1)?) {
+            rows.push(row.get(0)?);
+        }
+    }
+    Ok(rows)
 }
 
 fn newest(mut rows: Vec<Row>, count: usize) -> Vec<Row> {
@@ -190,27 +253,26 @@ fn newest(mut rows: Vec<Row>, count: usize) -> Vec<Row> {
     rows
 }
 
-fn recently_updated(conn: &Connection, list: &Mailbox, since: Timestamp) -> Result<Vec<(Row, State)>> {
-    let mut statement = conn.prepare_cached(updated_since(list.side))?;
-    let count = i64::try_from(RECENT_MAX + 1).unwrap_or(i64::MAX);
-    let rows = statement.query_map((list.agent, since.ms(), count), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
 /// The statements behind a list of threads, for each side. The tests look at their plans.
-pub fn list_statements(side: Side) -> [&'static str; 4] {
-    [in_any_state(side), in_state(side), updated_since(side), select_threads!("WHERE t.id = ?")]
+pub fn list_statements(side: Side) -> [&'static str; 5] {
+    [
+        in_any_state(side),
+        in_state(side),
+        updated_since(side),
+        newest_updated_since(side),
+        select_threads!("WHERE id = ?"),
+    ]
 }
 
 const fn in_any_state(side: Side) -> &'static str {
     match side {
         Side::Recipient => {
             "SELECT id FROM threads INDEXED BY threads_inbox
-             WHERE recipient = ? AND id < ? AND updated_at >= ? ORDER BY id DESC LIMIT ?"
+             WHERE recipient = ? AND id < ? ORDER BY id DESC LIMIT ?"
         }
         Side::Sender => {
             "SELECT id FROM threads INDEXED BY threads_sent
-             WHERE sender = ? AND id < ? AND updated_at >= ? ORDER BY id DESC LIMIT ?"
+             WHERE sender = ? AND id < ? ORDER BY id DESC LIMIT ?"
         }
     }
 }
@@ -219,11 +281,24 @@ const fn in_state(side: Side) -> &'static str {
     match side {
         Side::Recipient => {
             "SELECT id FROM threads INDEXED BY threads_inbox_by_state
-             WHERE recipient = ? AND state = ? AND id < ? AND updated_at >= ? ORDER BY id DESC LIMIT ?"
+             WHERE recipient = ? AND state = ? AND id < ? ORDER BY id DESC LIMIT ?"
         }
         Side::Sender => {
             "SELECT id FROM threads INDEXED BY threads_sent_by_state
-             WHERE sender = ? AND state = ? AND id < ? AND updated_at >= ? ORDER BY id DESC LIMIT ?"
+             WHERE sender = ? AND state = ? AND id < ? ORDER BY id DESC LIMIT ?"
+        }
+    }
+}
+
+const fn newest_updated_since(side: Side) -> &'static str {
+    match side {
+        Side::Recipient => {
+            "SELECT id, state FROM threads INDEXED BY threads_inbox
+             WHERE recipient = ? AND id < ? AND updated_at >= ? ORDER BY id DESC"
+        }
+        Side::Sender => {
+            "SELECT id, state FROM threads INDEXED BY threads_sent
+             WHERE sender = ? AND id < ? AND updated_at >= ? ORDER BY id DESC"
         }
     }
 }
@@ -242,16 +317,7 @@ const fn updated_since(side: Side) -> &'static str {
 }
 
 /// Columns by position: lists read fifty of these, and names are looked up one by one.
-fn thread(row: &SqlRow<'_>) -> rusqlite::Result<Thread> {
-    let participant = |first: usize| -> rusqlite::Result<Participant> {
-        Ok(Participant {
-            row: row.get(first)?,
-            id: row.get(first + 1)?,
-            handle: row.get(first + 2)?,
-            name: row.get(first + 3)?,
-            role: row.get(first + 4)?,
-        })
-    };
+fn thread(row: &SqlRow<'_>, participants: &mut Participants<'_>) -> rusqlite::Result<Thread> {
     Ok(Thread {
         row: row.get(0)?,
         id: row.get(1)?,
@@ -266,7 +332,7 @@ fn thread(row: &SqlRow<'_>) -> rusqlite::Result<Thread> {
         ends: Ends { accepted_at: row.get(12)?, completed_at: row.get(13)?, cancelled_at: row.get(14)? },
         session_id: row.get(15)?,
         summary_preview: row.get(16)?,
-        sender: participant(17)?,
-        recipient: participant(22)?,
+        sender: participants.get(row.get(17)?)?,
+        recipient: participants.get(row.get(18)?)?,
     })
 }

@@ -87,8 +87,8 @@ impl<'a> Item<'a> {
             thread_id: thread.id,
             task_id: thread.id,
             status: thread.state.into(),
-            sender: (&thread.sender).into(),
-            recipient: (&thread.recipient).into(),
+            sender: (&*thread.sender).into(),
+            recipient: (&*thread.recipient).into(),
             summary_preview: &thread.summary_preview,
             intent: &thread.intent,
             unread_messages: match side {
