@@ -118,6 +118,16 @@ impl Thread {
         }
     }
 
+    /// Who may take a step; of anything else, who has its turn.
+    pub fn who_may(&self, step: &str) -> Who {
+        let row = TABLE.into_iter().find(|(name, ..)| *name == step);
+        match row.map(|(.., by)| by) {
+            Some(Sender) => self.sender,
+            None if self.messages.len().is_multiple_of(2) => self.sender,
+            _ => self.recipient,
+        }
+    }
+
     /// The other side's messages after the first one and after what this side has read.
     pub fn unread(&self, side: Side) -> usize {
         let other = if side == Sender { self.recipient } else { self.sender };

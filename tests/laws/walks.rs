@@ -104,6 +104,7 @@ fn a_cursor_walk_visits_each_thread_once_whatever_happens_between_its_pages() {
                 assert!(matching.contains(&task), "{task} does not match");
                 visited.push(task);
             }
+            assert!(visited.len() <= threads.tasks.len(), "it goes round in circles: {visited:?}");
             cursor = page["next_cursor"].clone();
             if cursor.is_null() {
                 break;

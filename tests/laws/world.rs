@@ -62,6 +62,8 @@ pub enum Deed {
 /// Who calls about a thread.
 #[derive(Clone, Copy, Debug)]
 pub enum By {
+    /// Of a step the side that may take it; of another call the side whose turn it is, by the number of messages.
+    WhoeverMay,
     Sender,
     Recipient,
     Anyone(Who),
@@ -87,15 +89,16 @@ pub fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     let who = || 0..CALLERS;
     let by = || {
         prop_oneof![
-            4 => Just(By::Sender),
-            6 => Just(By::Recipient),
+            12 => Just(By::WhoeverMay),
+            1 => Just(By::Sender),
+            1 => Just(By::Recipient),
             1 => who().prop_map(By::Anyone),
         ]
     };
     let pick = || {
         prop_oneof![
-            8 => any::<prop::sample::Index>().prop_map(Pick::Any),
-            12 => Just(Pick::Latest),
+            10 => any::<prop::sample::Index>().prop_map(Pick::Any),
+            10 => Just(Pick::Latest),
             1 => Just(Pick::None),
         ]
     };
@@ -105,7 +108,14 @@ pub fn deeds() -> impl Strategy<Value = Vec<Deed>> {
             .prop_map(|(text, artifacts, key)| Said { text, artifacts, key })
     };
     let expected = || prop::option::weighted(0.2, any::<bool>());
-    let steps: Vec<&'static str> = TABLE.iter().map(|row| row.0).collect();
+    // Most steps need an accepted thread, and half of them end it.
+    let step = || {
+        prop_oneof![
+            5 => Just("accept"),
+            4 => select(vec!["progress", "request_input"]),
+            6 => select(TABLE.map(|row| row.0).to_vec()),
+        ]
+    };
     let send = {
         let intent = prop_oneof![
             6 => Just(("inform", false)),
@@ -116,10 +126,10 @@ pub fn deeds() -> impl Strategy<Value = Vec<Deed>> {
             .prop_map(|(who, to, former, (intent, action), said)| Deed::Send { who, to, former, intent, action, said })
     };
     let deed = prop_oneof![
-        12 => send,
+        5 => send,
         12 => (by(), pick(), said(), expected())
             .prop_map(|(who, thread, said, expected)| Deed::Append { who, thread, said, expected }),
-        30 => (by(), pick(), select(steps), 0..3_u8, prop::bool::weighted(0.9), said(), expected())
+        30 => (by(), pick(), step(), 0..3_u8, prop::bool::weighted(0.9), said(), expected())
             .prop_map(|(who, thread, step, session, fits, said, expected)| {
                 Deed::Step { who, thread, step, session, fits, said, expected }
             }),
@@ -194,11 +204,12 @@ impl World {
     /// The call that a deed comes to. `None` when there is nothing yet that it could be about.
     pub fn call(&self, deed: &Deed) -> Option<Call> {
         let key = |said: &Said| said.key.map(|key| format!("key {key}"));
-        let about = |by: By, thread: Which| match (by, thread) {
+        let about = |by: By, thread: Which, step: &str| match (by, thread) {
             (By::Anyone(who), _) => who,
+            (_, None) => 0,
             (By::Sender, Some(thread)) => self.model.threads[thread].sender,
             (By::Recipient, Some(thread)) => self.model.threads[thread].recipient,
-            (_, None) => 0,
+            (By::WhoeverMay, Some(thread)) => self.model.threads[thread].who_may(step),
         };
         let expect = |expected: Option<bool>, thread: Which| {
             let generation = thread.map_or(1, |thread| self.model.threads[thread].generation);
@@ -219,14 +230,11 @@ impl World {
                 let thread = self.thread(thread)?;
                 let (text, artifacts) = (said.text.to_owned(), said.artifacts);
                 let verb = Verb::Append { thread, text, artifacts, expected: expect(*expected, thread) };
-                Call { caller: about(*who, thread), key: key(said), verb }
+                Call { caller: about(*who, thread, said.text), key: key(said), verb }
             }
             Deed::Step { who, thread, step, session, fits, said, expected } => {
                 let thread = self.thread(thread)?;
-                let (mut caller, expected) = (about(*who, thread), expect(*expected, thread));
-                if *step == "cancel" && matches!(who, By::Recipient) && *fits {
-                    caller = about(By::Sender, thread);
-                }
+                let (caller, expected) = (about(*who, thread, step), expect(*expected, thread));
                 let verb = Verb::Step {
                     thread,
                     transition: step,
@@ -238,7 +246,7 @@ impl World {
             }
             Deed::Get { who, thread } => {
                 let thread = self.thread(thread)?;
-                Call { caller: about(*who, thread), key: None, verb: Verb::Get { thread } }
+                Call { caller: about(*who, thread, "get"), key: None, verb: Verb::Get { thread } }
             }
             Deed::List { who, side, status } => {
                 Call { caller: *who, key: None, verb: Verb::List { side: *side, status: *status } }

@@ -96,7 +96,10 @@ fn a_hot_read_goes_through_the_index_that_was_made_for_it() {
     for (part, index) in [
         ("FROM messages WHERE thread = ? ORDER BY sequence_no", "SEARCH messages USING PRIMARY KEY (thread=?)"),
         ("FROM artifacts WHERE thread = ? ORDER BY", "SEARCH artifacts USING PRIMARY KEY (thread=?)"),
-        ("WHERE t.ulid = ?", "SEARCH t USING INDEX sqlite_autoindex_threads_1 (ulid=?)"),
+        (
+            "summary_preview, sender, recipient\n             FROM threads WHERE ulid = ?",
+            "SEARCH threads USING INDEX sqlite_autoindex_threads_1 (ulid=?)",
+        ),
         ("FROM idempotency\n", "SEARCH idempotency USING PRIMARY KEY (day=? AND key=?)"),
         (
             "JOIN agents ON agents.id = keys.agent WHERE hash = ?",

@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
 use agentrelay::domain::agent::{Handle, NewAgent};
+use agentrelay::domain::thread::Thread;
+use agentrelay::domain::transition::State;
 use agentrelay::error::{Error, Result, Symbol};
-use agentrelay::store::{Store, StoreOptions, Tx, agents};
+use agentrelay::relay::Relay;
+use agentrelay::store::{Store, StoreOptions, Tx, agents, threads};
 use tokio::task::JoinHandle;
 
-use crate::consistency;
-use crate::storage::{count, open, sqlite};
+use crate::storage::{agent, count, open, sqlite};
+use crate::{consistency, operations};
 
 /// Keeps the writer busy until it is opened, so that operations wait meanwhile and are taken together.
 struct Gate {
@@ -239,4 +242,22 @@ async fn a_store_that_is_dropped_has_written_what_waited_and_emptied_its_log() {
     let log = std::fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
     assert_eq!(log, 0);
     assert_eq!(count(&sqlite(&path), "SELECT count(*) FROM agents"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_version_that_is_gone_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let relay = Relay::new(open(&folder.path().join("relay.db")));
+    let (bob, _) = (agent(&relay, "bob@acme").await, agent(&relay, "frank@acme").await);
+    let sent = operations::hand(&relay, &bob, "frank@acme", "a handoff", None).await.expect("sent");
+    let work = move |tx: &mut Tx<'_>| {
+        let seen = threads::find(tx, sent.thread)?.expect("a thread");
+        let next = |generation| Thread { generation, state: State::Cancelled, ..seen.clone() };
+        Ok([
+            threads::update(tx, &next(3), None)?,
+            threads::update(tx, &next(2), None)?,
+            threads::update(tx, &next(2), None)?,
+        ])
+    };
+    assert_eq!(relay.store().write(work).await.expect("tried"), [false, true, false]);
 }
