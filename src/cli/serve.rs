@@ -21,8 +21,6 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 const LAST_UPKEEP_MAX: Duration = Duration::from_millis(200);
 /// How long calls that block may keep the process from ending.
 const BLOCKED_MAX: Duration = Duration::from_millis(100);
-/// Threads for calls that block, beside one for each reading connection.
-const SPARE_THREADS: usize = 4;
 
 /// Serve the relay
 ///
@@ -47,7 +45,8 @@ impl Args {
         let relay = Relay::new(store);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
-            .max_blocking_threads(usize::try_from(READERS).unwrap_or(0) + SPARE_THREADS)
+            // Whatever blocks here reads the data file. A thread without a connection would only wait for one.
+            .max_blocking_threads(usize::try_from(READERS).unwrap_or(1))
             .build()
             .map_err(Error::internal)?;
         let served = runtime.block_on(async {

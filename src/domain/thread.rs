@@ -31,8 +31,8 @@ pub struct Thread {
     pub generation: i64,
     /// How many messages it holds.
     pub message_count: i64,
-    /// The name of its intent.
-    pub intent: String,
+    /// The name of its intent, one of [`Intent::NAMES`].
+    pub intent: &'static str,
     /// The beginning of its summary.
     pub summary_preview: String,
     /// The recipient's session that accepted it.

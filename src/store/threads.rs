@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rusqlite::types::FromSqlError;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, named_params};
 
 use crate::domain::agent::Participant;
@@ -65,7 +66,7 @@ pub fn find_handoff(conn: &Connection, thread: &Thread) -> Result<(Metadata, Int
         })
         .optional()?;
     let (metadata, action) = found.unwrap_or_default();
-    Ok((metadata, Intent::new(&thread.intent, action)?))
+    Ok((metadata, Intent::new(thread.intent, action)?))
 }
 
 /// Finds the recipient's account of how the thread ended.
@@ -324,7 +325,7 @@ fn thread(row: &SqlRow<'_>, participants: &mut Participants<'_>) -> rusqlite::Re
         state: row.get(2)?,
         generation: row.get(3)?,
         message_count: row.get(4)?,
-        intent: row.get(5)?,
+        intent: intent_name(row.get_ref(5)?.as_str()?)?,
         read: (row.get(6)?, row.get(7)?),
         unread: (row.get(8)?, row.get(9)?),
         created_at: row.get(10)?,
@@ -335,4 +336,8 @@ fn thread(row: &SqlRow<'_>, participants: &mut Participants<'_>) -> rusqlite::Re
         sender: participants.get(row.get(17)?)?,
         recipient: participants.get(row.get(18)?)?,
     })
+}
+
+fn intent_name(name: &str) -> rusqlite::Result<&'static str> {
+    Intent::NAMES.into_iter().find(|known| *known == name).ok_or_else(|| FromSqlError::InvalidType.into())
 }

@@ -44,7 +44,7 @@ fn body(view: &ThreadView) -> Result<Document> {
         sender_id: thread.sender.id,
         recipient_id: thread.recipient.id,
         summary: view.messages.first().map_or("", |first| &first.draft.parts.body),
-        intent: &thread.intent,
+        intent: thread.intent,
         artifacts: with_generation(1),
         proposed_action: view.intent.proposed_action().map(|action| &**action),
         metadata: metadata.as_deref().unwrap_or(&empty),

@@ -90,7 +90,7 @@ impl<'a> Item<'a> {
             sender: (&*thread.sender).into(),
             recipient: (&*thread.recipient).into(),
             summary_preview: &thread.summary_preview,
-            intent: &thread.intent,
+            intent: thread.intent,
             unread_messages: match side {
                 Side::Sender => thread.unread.0,
                 Side::Recipient => thread.unread.1,
