@@ -286,6 +286,24 @@ mod since {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn compares_what_the_clock_said_also_after_it_was_set_back() {
+        let relay = TestRelay::start().await;
+        let (bob, frank) = relay.bob_and_frank().await;
+        let mut tasks = Vec::new();
+        for hours in [10, 2, 3, 11] {
+            relay.clock.set(TEN + hours * 3_600_000);
+            tasks.push(bob.hand_to(&frank, "Hello").await);
+        }
+        let since = async |since: &str| filtered(&frank, json!({ "since": since })).await;
+        assert_eq!(since("2026-04-25T20:00:00Z").await, [tasks[3].clone(), tasks[0].clone()]);
+        assert_eq!(since("2026-04-25T13:00:00Z").await, [&tasks[3], &tasks[2], &tasks[0]].map(Clone::clone));
+        relay.clock.set(TEN);
+        bob.say(&tasks[3], "Before all of them, says the clock").await.result();
+        assert_eq!(since("2026-04-25T20:00:00Z").await, tasks[..1]);
+        assert_eq!(since("2026-04-25T10:00:00Z").await.len(), 4);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn is_read_with_any_offset_and_any_fraction() {
         let relay = TestRelay::start().await;
         let (bob, frank) = relay.bob_and_frank().await;

@@ -24,6 +24,11 @@ macro_rules! ids {
                 parse(text).map($name)
             }
 
+            /// The moment that it was made at, or a later one if the clock was set back before.
+            pub fn made_at(self) -> Timestamp {
+                Timestamp::from_ms(i64::try_from(self.0.timestamp_ms()).unwrap_or(i64::MAX))
+            }
+
             /// The form in the data file.
             pub fn to_bytes(self) -> [u8; 16] {
                 self.0.to_bytes()

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::store::Tx;
 use crate::store::values::Stored;
 
-/// Up to so many threads changed since a moment are sorted in memory; beyond, walking the box from its newest end finds
+/// Up to so many threads that changed since a moment are sorted in memory; beyond, walking the box from its newest end finds
 /// a page of them sooner.
 const RECENT_MAX: usize = 1_000;
 
@@ -225,23 +225,57 @@ fn list_rows_ever(conn: &Connection, list: &Mailbox, before: Row, count: usize) 
 
 fn list_rows_since(conn: &Connection, list: &Mailbox, since: Timestamp, before: Row, count: usize) -> Result<Vec<Row>> {
     let wanted = |state: State| list.states.is_empty() || list.states.contains(&state);
-    let mut recent: Vec<(Row, State)> = Vec::new();
-    let mut statement = conn.prepare_cached(updated_since(list.side))?;
+    let mut changed: Vec<(Row, State)> = Vec::new();
+    let mut statement = conn.prepare_cached(changed_since(list.side))?;
     let limit = i64::try_from(RECENT_MAX + 1).unwrap_or(i64::MAX);
     for row in statement.query_map((list.agent, since, limit), |row| Ok((row.get(0)?, row.get(1)?)))? {
-        recent.push(row?);
+        changed.push(row?);
     }
-    if recent.len() <= RECENT_MAX {
-        let rows = recent.into_iter().filter(|(row, state)| *row < before && wanted(*state)).map(|(row, _)| row);
-        return Ok(newest(rows.collect(), count));
+    if changed.len() > RECENT_MAX {
+        return walk_updated_since(conn, list, since, before, count);
     }
+    let changed = changed.into_iter().filter(|(row, state)| *row < before && wanted(*state)).map(|(row, _)| row);
+    let mut rows: Vec<Row> = changed.collect();
+    if wanted(State::Pending) {
+        rows.extend(unchanged_since(conn, list, since, before, count)?);
+    }
+    Ok(newest(rows, count))
+}
+
+/// The newest threads that are as they were sent, at this moment or later. Ids only grow, and none is older than its
+/// thread: at the first older id there are no more.
+fn unchanged_since(conn: &Connection, list: &Mailbox, since: Timestamp, before: Row, count: usize) -> Result<Vec<Row>> {
+    let mut statement = conn.prepare_cached(pending(list.side))?;
+    let mut walk = statement.query((list.agent, before))?;
+    let mut rows = Vec::new();
+    while let Some(row) = walk.next()?
+        && rows.len() < count
+    {
+        let (id, ulid, generation, updated_at): (Row, ThreadId, i64, Timestamp) = row.try_into()?;
+        if ulid.made_at() < since {
+            break;
+        }
+        if generation == 1 && updated_at >= since {
+            rows.push(id);
+        }
+    }
+    Ok(rows)
+}
+
+fn walk_updated_since(
+    conn: &Connection,
+    list: &Mailbox,
+    since: Timestamp,
+    before: Row,
+    count: usize,
+) -> Result<Vec<Row>> {
     let mut rows = Vec::with_capacity(count);
     let mut statement = conn.prepare_cached(newest_updated_since(list.side))?;
     let mut walk = statement.query((list.agent, before, since))?;
     while let Some(row) = walk.next()?
         && rows.len() < count
     {
-        if wanted(row.get(1)?) {
+        if list.states.is_empty() || list.states.contains(&row.get(1)?) {
             rows.push(row.get(0)?);
         }
     }
@@ -255,11 +289,12 @@ fn newest(mut rows: Vec<Row>, count: usize) -> Vec<Row> {
 }
 
 /// The statements behind a list of threads, for each side. The tests look at their plans.
-pub fn list_statements(side: Side) -> [&'static str; 5] {
+pub fn list_statements(side: Side) -> [&'static str; 6] {
     [
         in_any_state(side),
         in_state(side),
-        updated_since(side),
+        changed_since(side),
+        pending(side),
         newest_updated_since(side),
         select_threads!("WHERE id = ?"),
     ]
@@ -304,15 +339,28 @@ const fn newest_updated_since(side: Side) -> &'static str {
     }
 }
 
-const fn updated_since(side: Side) -> &'static str {
+const fn pending(side: Side) -> &'static str {
+    match side {
+        Side::Recipient => {
+            "SELECT id, ulid, generation, updated_at FROM threads INDEXED BY threads_inbox_by_state
+             WHERE recipient = ? AND state = 'pending' AND id < ? ORDER BY id DESC"
+        }
+        Side::Sender => {
+            "SELECT id, ulid, generation, updated_at FROM threads INDEXED BY threads_sent_by_state
+             WHERE sender = ? AND state = 'pending' AND id < ? ORDER BY id DESC"
+        }
+    }
+}
+
+const fn changed_since(side: Side) -> &'static str {
     match side {
         Side::Recipient => {
             "SELECT id, state FROM threads INDEXED BY threads_inbox_by_update
-             WHERE recipient = ? AND updated_at >= ? ORDER BY updated_at LIMIT ?"
+             WHERE recipient = ? AND updated_at >= ? AND generation > 1 ORDER BY updated_at LIMIT ?"
         }
         Side::Sender => {
             "SELECT id, state FROM threads INDEXED BY threads_sent_by_update
-             WHERE sender = ? AND updated_at >= ? ORDER BY updated_at LIMIT ?"
+             WHERE sender = ? AND updated_at >= ? AND generation > 1 ORDER BY updated_at LIMIT ?"
         }
     }
 }

@@ -67,7 +67,7 @@ async fn upkeep_forgets_a_bounded_number_of_keys_at_a_time() {
     let conn = sqlite(&path);
     conn.execute_batch(
         "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 24999)
-         INSERT INTO idempotency SELECT 19000, randomblob(16), randomblob(16), (SELECT max(seq) FROM events) FROM n",
+         INSERT INTO idempotency SELECT 19000, randomblob(12), randomblob(8), (SELECT max(seq) FROM events) FROM n",
     )
     .expect("many keys");
     for left in [15_000, 5_000, 1, 1] {

@@ -1,14 +1,14 @@
 //! `agents/list`: who is there.
 
-use crate::api::rpc::result;
 use crate::api::rpc::wire::page;
+use crate::api::rpc::{Text, result};
 use crate::api::teammates::TeammatesBody;
 use crate::domain::agent::AgentFilter;
-use crate::domain::json::{Document, Issues, Object, Path};
+use crate::domain::json::{Issues, Object, Path};
 use crate::error::Result;
 use crate::relay::{Caller, Relay};
 
-pub(super) async fn serve(relay: &Relay, _caller: &Caller, params: Object<'_>) -> Result<Document> {
+pub(super) async fn serve(relay: &Relay, _caller: &Caller, params: Object<'_>) -> Result<Text> {
     let mut issues = Issues::default();
     let filter = params.optional("filter").and_then(|value| value.object(&mut issues));
     // The three may also stand beside `page`.

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::api::rpc::result;
 use crate::api::rpc::wire::{StatusBody, artifacts, expected_generation};
+use crate::api::rpc::{Text, result};
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::intent::Intent;
 use crate::domain::json::{Document, Issues, Object};
@@ -16,7 +16,7 @@ use crate::relay::send::{Append, Handoff};
 use crate::relay::threads::thread_id;
 use crate::relay::{Caller, Relay};
 
-pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Document> {
+pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Text> {
     let receipt = match params.optional("task_id") {
         None => relay.send(caller, handoff(&params)?).await?,
         Some(task_id) => {

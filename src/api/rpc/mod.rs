@@ -13,15 +13,15 @@ mod wire;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
+use axum::Extension;
 use axum::body::Body as ResponseBody;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, http};
 use futures_util::FutureExt;
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
 use crate::api::document::{Body, parse};
 use crate::api::request::{RequestId, log_source};
@@ -72,7 +72,9 @@ pub(super) async fn serve(
 
 /// The answer to a request that did not get as far as its handler.
 pub(super) fn refusal(error: &Error, request_id: &str) -> Response {
-    single(&envelope(&null(), Err(error), request_id), Err(error))
+    let mut body = Vec::new();
+    write_error(&mut body, &null(), error, request_id);
+    single(body, Some(error))
 }
 
 /// One call of the protocol.
@@ -86,8 +88,14 @@ struct Call<'a> {
 /// What a call came to, with the id that it came with.
 struct Answer {
     id: Document,
-    outcome: Result<Document>,
+    outcome: Result<Text>,
 }
+
+/// A method's result, as JSON. It is written once, and copied into its answer.
+type Text = Vec<u8>;
+
+/// Room for most results, so that writing one does not move it.
+const TEXT_BYTES: usize = 4096;
 
 impl Answer {
     fn failed(id: Option<&RawValue>, error: Error) -> Answer {
@@ -98,7 +106,23 @@ impl Answer {
         if let Err(error) = &self.outcome {
             log_source(error, request_id);
         }
-        single(&envelope(&self.id, self.outcome.as_ref(), request_id), self.outcome.as_ref().map(|_| ()))
+        let mut body = Vec::new();
+        self.write(&mut body, request_id);
+        single(body, self.outcome.as_ref().err())
+    }
+
+    fn write(&self, body: &mut Vec<u8>, request_id: &str) {
+        match &self.outcome {
+            Ok(result) => {
+                body.reserve(result.len() + self.id.get().len() + 64);
+                body.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+                body.extend_from_slice(self.id.get().as_bytes());
+                body.extend_from_slice(br#","result":"#);
+                body.extend_from_slice(result);
+                body.push(b'}');
+            }
+            Err(error) => write_error(body, &self.id, error, request_id),
+        }
     }
 }
 
@@ -129,12 +153,12 @@ async fn answer(app: &App, caller: &Caller, document: &RawValue) -> Option<Answe
     Some(Answer { id: id.to_owned(), outcome })
 }
 
-async fn dispatch(relay: &Relay, caller: &Caller, call: &Call<'_>) -> Result<Document> {
+async fn dispatch(relay: &Relay, caller: &Caller, call: &Call<'_>) -> Result<Text> {
     let params = || params(call);
     match call.method.as_str() {
         "message/send" => message_send::serve(relay, caller, params()?).await,
         // Nobody hears the answer of a notification: nothing was read.
-        "tasks/get" if call.id.is_none() => Ok(null()),
+        "tasks/get" if call.id.is_none() => Ok(Text::new()),
         "tasks/get" => tasks_get::serve(relay, caller, params()?).await,
         "tasks/list" => tasks_list::serve(relay, caller, params()?).await,
         "tasks/update" => tasks_update::serve(relay, caller, params()?).await,
@@ -157,9 +181,10 @@ fn params<'a>(call: &Call<'a>) -> Result<Object<'a>> {
     issues.take(object)
 }
 
-/// A method's result, as a document.
-fn result(body: &impl Serialize) -> Result<Document> {
-    to_raw_value(body).map_err(Error::internal)
+fn result(body: &impl Serialize) -> Result<Text> {
+    let mut text = Text::with_capacity(TEXT_BYTES);
+    serde_json::to_writer(&mut text, body).map_err(Error::internal)?;
+    Ok(text)
 }
 
 impl<'a> Call<'a> {
@@ -206,13 +231,10 @@ fn null() -> Document {
 }
 
 #[derive(Serialize)]
-struct Envelope<'a> {
+struct ErrorEnvelope<'a> {
     jsonrpc: &'static str,
     id: &'a RawValue,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<ErrorBody<'a>>,
+    error: ErrorBody<'a>,
 }
 
 #[derive(Serialize)]
@@ -229,23 +251,17 @@ struct ErrorData<'a> {
     details: &'a serde_json::Map<String, serde_json::Value>,
 }
 
-fn envelope<'a>(
-    id: &'a RawValue,
-    outcome: std::result::Result<&'a Document, &'a Error>,
-    request_id: &'a str,
-) -> Envelope<'a> {
-    let error = outcome.err().map(|error| ErrorBody {
-        code: error.symbol().row().rpc_code,
-        message: error.message(),
-        data: ErrorData { code: error.symbol().name(), request_id, details: error.details() },
-    });
-    Envelope { jsonrpc: "2.0", id, result: outcome.ok().map(|result| &**result), error }
+fn write_error(body: &mut Vec<u8>, id: &RawValue, error: &Error, request_id: &str) {
+    let data = ErrorData { code: error.symbol().name(), request_id, details: error.details() };
+    let error = ErrorBody { code: error.symbol().row().rpc_code, message: error.message(), data };
+    let written = serde_json::to_writer(body, &ErrorEnvelope { jsonrpc: "2.0", id, error });
+    debug_assert!(written.is_ok(), "an error is always JSON");
 }
 
 /// The HTTP answer to a single call: its status is the table's.
-fn single(envelope: &Envelope<'_>, outcome: std::result::Result<(), &Error>) -> Response {
-    let mut response = json(envelope);
-    if let Err(error) = outcome {
+fn single(body: Vec<u8>, error: Option<&Error>) -> Response {
+    let mut response = json(body);
+    if let Some(error) = error {
         *response.status_mut() = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         if error.symbol() == Symbol::Unauthenticated {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -262,22 +278,25 @@ fn batch_response(answers: &[Answer], request_id: &str) -> Response {
     }
     let failures = || answers.iter().filter_map(|answer| answer.outcome.as_ref().err());
     failures().for_each(|error| log_source(error, request_id));
-    let envelopes: Vec<_> =
-        answers.iter().map(|answer| envelope(&answer.id, answer.outcome.as_ref(), request_id)).collect();
-    let mut response = json(&envelopes);
+    let mut body = Vec::new();
+    for answer in answers {
+        body.push(if body.is_empty() { b'[' } else { b',' });
+        answer.write(&mut body, request_id);
+    }
+    body.push(b']');
+    let mut response = json(body);
     retry_after(&mut response, failures().filter_map(Error::retry_after_s).max());
     response
 }
 
-fn json(body: &impl Serialize) -> Response {
-    let bytes = serde_json::to_vec(body).unwrap_or_default();
-    let mut response = Response::new(ResponseBody::from(bytes));
+fn json(body: Vec<u8>) -> Response {
+    let mut response = Response::new(ResponseBody::from(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 fn retry_after(response: &mut Response, seconds: Option<u64>) {
     if let Some(seconds) = seconds {
-        response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from(seconds));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
 }

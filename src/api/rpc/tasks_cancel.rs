@@ -1,8 +1,8 @@
 //! `tasks/cancel`: `tasks/update` with the transition `cancel`.
 
-use crate::api::rpc::result;
 use crate::api::rpc::wire::{TransitionBody, expected_generation, task_id};
-use crate::domain::json::{Document, Issues, Object};
+use crate::api::rpc::{Text, result};
+use crate::domain::json::{Issues, Object};
 use crate::domain::metadata::Metadata;
 use crate::domain::transition::Transition;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::relay::threads::thread_id;
 use crate::relay::transitions::Step;
 use crate::relay::{Caller, Relay};
 
-pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Document> {
+pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Text> {
     let mut issues = Issues::default();
     let task_id = task_id(&params, &mut issues);
     let expected_generation = expected_generation(&params, &mut issues);

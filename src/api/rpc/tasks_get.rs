@@ -1,10 +1,10 @@
 //! `tasks/get`: a whole thread.
 
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
-use crate::api::rpc::result;
 use crate::api::rpc::wire::{ParticipantBody, StatusBody, task_id};
+use crate::api::rpc::{Text, result};
 use crate::domain::agent::Handle;
 use crate::domain::id::{AgentId, MessageId, Row, ThreadId};
 use crate::domain::json::{Document, Issues, Object};
@@ -12,23 +12,23 @@ use crate::domain::message::{Message, empty_object};
 use crate::domain::thread::ThreadView;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Side;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::relay::threads::thread_id;
 use crate::relay::{Caller, Relay};
 
-pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Document> {
+pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Text> {
     let mut issues = Issues::default();
     let task_id = task_id(&params, &mut issues);
     let task_id = issues.take(task_id)?;
     body(&relay.thread(caller, thread_id(&task_id)?).await?)
 }
 
-fn body(view: &ThreadView) -> Result<Document> {
+fn body(view: &ThreadView) -> Result<Text> {
     let thread = &view.thread;
     let empty = empty_object();
     let messages = view.messages.iter().map(|message| MessageBody::of(view, message, &empty)).collect::<Vec<_>>();
     // Old clients read the same list by two names.
-    let messages = result(&messages)?;
+    let messages = to_raw_value(&messages).map_err(Error::internal)?;
     let with_generation = |generation| artifacts(view, move |came_with, _| came_with == generation);
     let metadata = match view.side {
         Side::Sender => view.metadata.with_key(),

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::api::rpc::result;
 use crate::api::rpc::wire::{ParticipantBody, StatusBody, page};
+use crate::api::rpc::{Text, result};
 use crate::domain::id::ThreadId;
-use crate::domain::json::{Document, Issues, Object};
+use crate::domain::json::{Issues, Object};
 use crate::domain::thread::Thread;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Side, State};
@@ -16,7 +16,7 @@ use crate::relay::{Caller, Relay};
 /// What `filter.status` takes.
 const STATUSES: [&str; 4] = ["pending", "accepted", "completed", "cancelled"];
 
-pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Document> {
+pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Text> {
     let mut issues = Issues::default();
     let filter = filter(&params, &mut issues);
     let (limit, cursor) = page(&params, &mut issues);

@@ -1,8 +1,8 @@
 //! `tasks/update`: a transition.
 
-use crate::api::rpc::result;
 use crate::api::rpc::wire::{TransitionBody, artifacts, expected_generation, task_id};
-use crate::domain::json::{Document, Issues, Object};
+use crate::api::rpc::{Text, result};
+use crate::domain::json::{Issues, Object};
 use crate::domain::message::Draft;
 use crate::domain::metadata::Metadata;
 use crate::domain::transition::{Brings, Transition};
@@ -14,7 +14,7 @@ use crate::relay::{Caller, Relay};
 /// Longest session id, in characters.
 const SESSION_ID_MAX: usize = 255;
 
-pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Document> {
+pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) -> Result<Text> {
     let mut issues = Issues::default();
     let task_id = task_id(&params, &mut issues);
     let transition = params.required("transition", &mut issues).and_then(|value| {
