@@ -20,7 +20,6 @@ struct Loaded {
     relay: RelayProcess,
     frank: Agent,
     stop: Arc<AtomicBool>,
-    calls: Arc<AtomicUsize>,
     senders: JoinSet<()>,
     folder: tempfile::TempDir,
 }
@@ -45,7 +44,12 @@ impl Loaded {
             let agent = Agent { url: relay.url.clone(), ..agent };
             senders.spawn(load(agent, stop.clone(), calls.clone()));
         }
-        Loaded { relay, frank, stop, calls, senders, folder }
+        // Nothing is tried before everybody is at work.
+        while calls.load(Ordering::SeqCst) < 2 * SENDERS {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            assert!(senders.try_join_next().is_none(), "a sender gave up");
+        }
+        Loaded { relay, frank, stop, senders, folder }
     }
 
     /// Runs an operator's command, which must succeed; gives what it printed.
@@ -65,8 +69,6 @@ impl Loaded {
 
     /// Ends the load; no request of it has failed.
     async fn finish(mut self) {
-        let calls = self.calls.load(Ordering::SeqCst);
-        assert!(calls > 10 * SENDERS, "there was a load: {calls} calls");
         self.stop.store(true, Ordering::SeqCst);
         while let Some(sender) = self.senders.join_next().await {
             sender.expect("no request failed");
