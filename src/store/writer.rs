@@ -228,7 +228,11 @@ impl WritingThread {
             let sound = operation.run(&mut tx) && !self.conn.is_autocommit();
             if !sound {
                 self.undo();
-                return group.len() == 1;
+                if let [alone] = group {
+                    alone.fail(Error::internal("SQLite undid the transaction of an operation"));
+                    return true;
+                }
+                return false;
             }
         }
         // With nothing to write there is nothing to wait for.
@@ -276,9 +280,10 @@ impl Log {
         }
         let restart = || -> rusqlite::Result<bool> {
             conn.busy_timeout(LOG_PATIENCE)?;
-            let busy: bool = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+            let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+            // Whatever came of it: operations wait longer than this.
             wait_for_lock(conn)?;
-            Ok(busy)
+            busy
         };
         self.wait_from = match restart() {
             Ok(false) => LOG_BYTES_MAX,
