@@ -13,6 +13,9 @@ use crate::store::events::Change;
 use crate::store::threads::Mailbox;
 use crate::store::{Connection, Tx, artifacts, events, messages, threads};
 
+/// Most messages of a thread that is read on the calling thread: a page or two for each, in one range.
+const SHORT_MAX: i64 = 50;
+
 /// Which threads a list shows.
 #[derive(Clone, Debug)]
 pub struct ThreadFilter {
@@ -46,8 +49,20 @@ pub(super) fn find_as_participant(conn: &Connection, caller: &Caller, id: Thread
 impl Relay {
     /// Reads a whole thread, and notes that the caller has.
     pub async fn thread(&self, caller: &Caller, id: ThreadId) -> Result<ThreadView> {
-        let reader = caller.clone();
-        let view = self.store().read(move |conn| view(conn, &reader, id)).await?;
+        let short = self.store().look_up_together(|conn| {
+            let (thread, side) = find_as_participant(conn, caller, id)?;
+            if thread.message_count > SHORT_MAX { Ok(None) } else { view(conn, thread, side).map(Some) }
+        })?;
+        let view = if let Some(view) = short {
+            view
+        } else {
+            let reader = caller.clone();
+            let read = move |conn: &Connection| {
+                let (thread, side) = find_as_participant(conn, &reader, id)?;
+                view(conn, thread, side)
+            };
+            self.store().read(read).await?
+        };
         let (thread, side) = (&view.thread, view.side);
         let (read, unread) = match side {
             Side::Sender => (thread.read.0, thread.unread.0),
@@ -98,8 +113,7 @@ impl Relay {
     }
 }
 
-fn view(conn: &Connection, caller: &Caller, id: ThreadId) -> Result<ThreadView> {
-    let (thread, side) = find_as_participant(conn, caller, id)?;
+fn view(conn: &Connection, thread: Thread, side: Side) -> Result<ThreadView> {
     let (metadata, intent) = threads::find_handoff(conn, &thread)?;
     let messages = messages::list(conn, &thread)?;
     let artifacts = artifacts::list(conn, thread.row)?;

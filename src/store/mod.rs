@@ -39,12 +39,13 @@ use crate::error::{Error, Result};
 
 /// How many connections read at once. More than two gained nothing, and each costs its cache.
 pub const READERS: u32 = 2;
-/// How many connections look up keys. They are apart so that no list can keep a request waiting at the door.
-const DOORKEEPERS: u32 = 2;
-/// Page cache of a reading connection, in KiB. Reading whole threads is 5 % faster than with 4 MiB.
-const READER_CACHE_KIB: i64 = 6 * 1024;
-/// Page cache of a connection that looks up keys, in KiB.
-const DOORKEEPER_CACHE_KIB: i64 = 512;
+/// How many connections look things up on their callers' threads, at most: as many as threads that call. They are apart
+/// so that no list can keep a request waiting at the door.
+const DOORKEEPERS_MAX: usize = 8;
+/// Page cache of a reading connection, in KiB.
+const READER_CACHE_KIB: i64 = 4 * 1024;
+/// Page cache of all connections that look things up together, in KiB.
+const DOORKEEPERS_CACHE_KIB: i64 = 8 * 1024;
 /// Page cache of the writing connection, in KiB.
 const WRITER_CACHE_KIB: i64 = 8 * 1024;
 /// How many statements a connection keeps prepared.
@@ -112,7 +113,7 @@ impl Store {
         let writer = Writer::start(conn, &path, &options, bell.clone())?;
         Ok(Store(Arc::new(Inner {
             readers: pool(&path, READERS, READER_CACHE_KIB)?,
-            doorkeepers: pool(&path, DOORKEEPERS, DOORKEEPER_CACHE_KIB)?,
+            doorkeepers: doorkeepers(&path)?,
             clock: options.clock,
             writer,
             bell,
@@ -149,10 +150,15 @@ impl Store {
         reading.await.map_err(Error::internal)?
     }
 
-    /// Reads on the calling thread: for looking up a row or two by key, which takes less time than a change of thread.
+    /// Reads on the calling thread: for a few rows by key, which takes less time than a change of thread.
     pub fn look_up<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let conn = self.0.doorkeepers.get().map_err(Error::internal)?;
         work(&conn)
+    }
+
+    /// As [`Store::look_up`], and all of `work` sees one moment of the file.
+    pub fn look_up_together<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.look_up(|conn| work(Snapshot::of(conn)?.0))
     }
 
     /// Runs `work` in a transaction and answers once it is on disk. All or nothing: after an error nothing was written.
@@ -202,6 +208,12 @@ fn wait_for_lock(conn: &Connection) -> rusqlite::Result<()> {
         std::thread::sleep(Duration::from_millis(1));
         looks < LOCK_LOOKS_MAX
     }))
+}
+
+fn doorkeepers(path: &Path) -> Result<Pool> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let size = u32::try_from(threads.clamp(2, DOORKEEPERS_MAX)).unwrap_or(2);
+    pool(path, size, DOORKEEPERS_CACHE_KIB / i64::from(size))
 }
 
 fn pool(path: &Path, size: u32, cache_kib: i64) -> Result<Pool> {
