@@ -10,6 +10,7 @@ mod rate_limit;
 mod document;
 pub mod rest;
 pub mod rpc;
+mod status;
 mod teammates;
 
 use std::future::Future;

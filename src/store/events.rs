@@ -157,10 +157,7 @@ macro_rules! select_events {
 
 /// Lists the events of an agent's threads after `after`, oldest first.
 pub fn list_of_threads(conn: &Connection, agent: Row, after: i64, count: usize) -> Result<Vec<Event>> {
-    let mut statement = conn.prepare_cached(select_events!(
-        "JOIN audience a ON a.seq = e.seq
-         WHERE a.agent = ? AND a.seq > ? AND e.thread IS NOT NULL ORDER BY a.seq LIMIT ?"
-    ))?;
+    let mut statement = conn.prepare_cached(OF_THREADS)?;
     let events = statement.query_map((agent, after, i64::try_from(count).unwrap_or(i64::MAX)), event)?;
     Ok(events.collect::<rusqlite::Result<_>>()?)
 }
@@ -178,17 +175,7 @@ pub struct AuditFilter {
 
 /// Lists events before `before`, newest first.
 pub fn list_newest(conn: &Connection, filter: &AuditFilter, before: i64, count: usize) -> Result<Vec<Event>> {
-    let sql = match filter.agent {
-        Some(_) => select_events!(
-            "JOIN audience a ON a.seq = e.seq
-             WHERE a.agent = :agent AND a.seq < :before AND (:kind IS NULL OR e.kind = :kind) AND e.at >= :since
-             ORDER BY a.seq DESC LIMIT :count"
-        ),
-        None => select_events!(
-            "WHERE :agent IS NULL AND e.seq < :before AND (:kind IS NULL OR e.kind = :kind) AND e.at >= :since
-             ORDER BY e.seq DESC LIMIT :count"
-        ),
-    };
+    let sql = if filter.agent.is_some() { NEWEST_OF_AGENT } else { NEWEST };
     let parameters = named_params! {
         ":agent": filter.agent,
         ":before": before,
@@ -201,21 +188,28 @@ pub fn list_newest(conn: &Connection, filter: &AuditFilter, before: i64, count: 
     Ok(events)
 }
 
-/// The statements behind streams and audits. The tests look at their plans.
-pub fn list_statements() -> [&'static str; 3] {
-    [
-        select_events!(
-            "JOIN audience a ON a.seq = e.seq
-             WHERE a.agent = ? AND a.seq > ? AND e.thread IS NOT NULL ORDER BY a.seq LIMIT ?"
-        ),
-        select_events!(
-            "JOIN audience a ON a.seq = e.seq
-             WHERE a.agent = :agent AND a.seq < :before AND (:kind IS NULL OR e.kind = :kind) AND e.at >= :since
-             ORDER BY a.seq DESC LIMIT :count"
-        ),
-        "SELECT seq FROM events WHERE thread = ? AND kind = ?",
-    ]
+/// The statements behind streams, audits and second acceptances. The tests look at their plans.
+pub fn list_statements() -> [&'static str; 4] {
+    [OF_THREADS, NEWEST_OF_AGENT, NEWEST, FIRST_OF_KIND]
 }
+
+const OF_THREADS: &str = select_events!(
+    "JOIN audience a ON a.seq = e.seq
+     WHERE a.agent = ? AND a.seq > ? AND e.thread IS NOT NULL ORDER BY a.seq LIMIT ?"
+);
+
+const NEWEST_OF_AGENT: &str = select_events!(
+    "JOIN audience a ON a.seq = e.seq
+     WHERE a.agent = :agent AND a.seq < :before AND (:kind IS NULL OR e.kind = :kind) AND e.at >= :since
+     ORDER BY a.seq DESC LIMIT :count"
+);
+
+const NEWEST: &str = select_events!(
+    "WHERE :agent IS NULL AND e.seq < :before AND (:kind IS NULL OR e.kind = :kind) AND e.at >= :since
+     ORDER BY e.seq DESC LIMIT :count"
+);
+
+const FIRST_OF_KIND: &str = "SELECT seq FROM events WHERE thread = ? AND kind = ? ORDER BY generation LIMIT 1";
 
 /// The last place in the log.
 pub fn last_seq(conn: &Connection) -> Result<i64> {
@@ -225,8 +219,7 @@ pub fn last_seq(conn: &Connection) -> Result<i64> {
 
 /// Finds the first event of a kind in a thread.
 pub fn find_first(conn: &Connection, thread: Row, kind: EventKind) -> Result<Option<i64>> {
-    let mut statement =
-        conn.prepare_cached("SELECT seq FROM events WHERE thread = ? AND kind = ? ORDER BY generation LIMIT 1")?;
+    let mut statement = conn.prepare_cached(FIRST_OF_KIND)?;
     Ok(statement.query_row((thread, kind), |row| row.get(0)).optional()?)
 }
 

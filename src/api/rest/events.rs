@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use crate::api::App;
 use crate::api::rest::AgentRequest;
 use crate::api::rest::query::Query;
+use crate::api::status::StatusBody;
 use crate::domain::agent::Handle;
 use crate::domain::event::Event;
 use crate::domain::id::ThreadId;
@@ -42,22 +43,14 @@ struct EventBody<'a> {
     thread_id: ThreadId,
     task_id: ThreadId,
     generation: i64,
-    status: Status,
+    status: StatusBody,
     #[serde(skip_serializing_if = "Option::is_none")]
     sequence_no: Option<i64>,
-}
-
-#[derive(Serialize)]
-struct Status {
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'static str>,
 }
 
 impl EventBody<'_> {
     fn of(event: &Event) -> Option<EventBody<'_>> {
         let thread = event.thread.as_ref()?;
-        let (state, detail) = thread.state.status();
         Some(EventBody {
             seq: event.seq,
             r#type: event.kind.name(),
@@ -66,7 +59,7 @@ impl EventBody<'_> {
             thread_id: thread.id,
             task_id: thread.id,
             generation: thread.generation,
-            status: Status { state, detail },
+            status: thread.state.into(),
             sequence_no: thread.sequence_no,
         })
     }

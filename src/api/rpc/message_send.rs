@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use crate::api::rpc::wire::{StatusBody, artifacts, expected_generation};
+use crate::api::rpc::wire::{artifacts, expected_generation};
 use crate::api::rpc::{Text, result};
+use crate::api::status::StatusBody;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::intent::Intent;
 use crate::domain::json::{Document, Issues, Object};

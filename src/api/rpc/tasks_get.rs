@@ -3,8 +3,9 @@
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::api::rpc::wire::{ParticipantBody, StatusBody, task_id};
+use crate::api::rpc::wire::{ParticipantBody, task_id};
 use crate::api::rpc::{Text, result};
+use crate::api::status::StatusBody;
 use crate::domain::agent::Handle;
 use crate::domain::id::{AgentId, MessageId, Row, ThreadId};
 use crate::domain::json::{Document, Issues, Object};

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use crate::api::rpc::wire::{ParticipantBody, StatusBody, page};
+use crate::api::rpc::wire::{ParticipantBody, page};
 use crate::api::rpc::{Text, result};
+use crate::api::status::StatusBody;
 use crate::domain::id::ThreadId;
 use crate::domain::json::{Issues, Object};
 use crate::domain::thread::Thread;

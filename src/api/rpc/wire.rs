@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::api::status::StatusBody;
 use crate::domain::agent::{Handle, Participant};
 use crate::domain::artifact;
 use crate::domain::id::{MessageId, ThreadId};
@@ -9,7 +10,6 @@ use crate::domain::json::{Document, Issues, Object, Path};
 use crate::domain::page::Limit;
 use crate::domain::thread::Receipt;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::State;
 
 /// A participant of a thread.
 #[derive(Serialize)]
@@ -22,21 +22,6 @@ pub(super) struct ParticipantBody<'a> {
 impl<'a> From<&'a Participant> for ParticipantBody<'a> {
     fn from(participant: &'a Participant) -> ParticipantBody<'a> {
         ParticipantBody { handle: &participant.handle, name: &participant.name, role: participant.role.as_deref() }
-    }
-}
-
-/// Where a thread stands: one of four states, and a detail where it says more.
-#[derive(Serialize)]
-pub(super) struct StatusBody {
-    state: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'static str>,
-}
-
-impl From<State> for StatusBody {
-    fn from(state: State) -> StatusBody {
-        let (state, detail) = state.status();
-        StatusBody { state, detail }
     }
 }
 
