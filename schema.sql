@@ -23,7 +23,8 @@ CREATE TABLE agents (
     skills          TEXT NOT NULL DEFAULT '[]',             -- JSON array of strings
     repos_owned     TEXT NOT NULL DEFAULT '[]',             -- JSON array of strings
     created_at      INTEGER NOT NULL,
-    disabled_at     INTEGER
+    disabled_at     INTEGER,
+    changed_at      INTEGER NOT NULL DEFAULT 0              -- when its card last looked different
 ) STRICT;
 
 CREATE INDEX agents_by_handle ON agents (handle);
@@ -94,13 +95,49 @@ CREATE INDEX threads_sent_by_state   ON threads (sender, state, id);
 CREATE INDEX threads_sent            ON threads (sender, id);
 CREATE INDEX threads_sent_by_update  ON threads (sender, updated_at, state) WHERE generation > 1;
 
+-- The same boxes by their last change, and the sent items of one recipient. Several states are merged.
+CREATE INDEX threads_inbox_by_change ON threads (recipient, state, updated_at);
+CREATE INDEX threads_pair_by_change  ON threads (sender, recipient, state, updated_at);
+
+-- How many threads are in which state between two agents: a list says how long it is without counting.
+CREATE TABLE boxes (
+    recipient       INTEGER NOT NULL REFERENCES agents,
+    sender          INTEGER NOT NULL REFERENCES agents,
+    state           TEXT NOT NULL CHECK (state IN ('pending', 'accepted', 'input_required', 'completed', 'failed',
+                                                   'rejected', 'cancelled')),
+    threads         INTEGER NOT NULL CHECK (threads >= 0),
+    PRIMARY KEY (recipient, sender, state)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER threads_counted AFTER INSERT ON threads BEGIN
+    INSERT INTO boxes (recipient, sender, state, threads) VALUES (new.recipient, new.sender, new.state, 1)
+        ON CONFLICT DO UPDATE SET threads = threads + 1;
+END;
+
+CREATE TRIGGER threads_counted_again AFTER UPDATE OF state ON threads WHEN old.state <> new.state BEGIN
+    UPDATE boxes SET threads = threads - 1
+        WHERE recipient = old.recipient AND sender = old.sender AND state = old.state;
+    INSERT INTO boxes (recipient, sender, state, threads) VALUES (new.recipient, new.sender, new.state, 1)
+        ON CONFLICT DO UPDATE SET threads = threads + 1;
+END;
+
 -- What the sender said beside the first message. Written once; a thread without any of it has no row here.
 CREATE TABLE handoffs (
     thread          INTEGER PRIMARY KEY REFERENCES threads,
     idempotency_key TEXT,                                   -- shown to the sender only
     metadata        TEXT,                                   -- JSON object, without that key
-    proposed_action TEXT                                    -- JSON object, with the intent propose_action
+    proposed_action TEXT,                                   -- JSON object, with the intent propose_action
+    context_id      TEXT                                    -- the conversation that it is part of; NULL: one of its own
 ) STRICT;
+
+-- The threads of a conversation, for each of their participants. One of its own has no row here: its name is the
+-- thread's id.
+CREATE TABLE contexts (
+    agent           INTEGER NOT NULL REFERENCES agents,
+    context_id      TEXT NOT NULL,
+    thread          INTEGER NOT NULL,                       -- no reference: each new thread would be looked for here
+    PRIMARY KEY (agent, context_id, thread)
+) STRICT, WITHOUT ROWID;
 
 -- Clustered by thread: reading a thread is reading one range.
 CREATE TABLE messages (
@@ -114,6 +151,7 @@ CREATE TABLE messages (
     body            TEXT NOT NULL,                          -- the text parts
     parts           TEXT,                                   -- JSON array; NULL when the body is the only part
     payload         TEXT,                                   -- JSON object
+    envelope        TEXT,                                   -- JSON object: what the author's protocol says around it
     PRIMARY KEY (thread, sequence_no)
 ) STRICT, WITHOUT ROWID;
 
@@ -164,5 +202,39 @@ CREATE TABLE idempotency (
     event           INTEGER NOT NULL REFERENCES events,     -- what the call did: its answer is read from there
     PRIMARY KEY (day, key)
 ) STRICT, WITHOUT ROWID;
+
+-- Where a sender wants to be told what happens to a thread. The log is the outbox: a webhook knows up to where it was
+-- told, and when to try the next.
+CREATE TABLE webhooks (
+    id              INTEGER PRIMARY KEY,
+    thread          INTEGER NOT NULL REFERENCES threads,
+    name            TEXT NOT NULL,                          -- its id on the wire, among the thread's
+    url             TEXT NOT NULL,
+    token           TEXT,                                   -- secrets are kept, because they are sent; nobody reads them
+    scheme          TEXT,
+    credentials     TEXT,
+    created_at      INTEGER NOT NULL,
+    generation      INTEGER NOT NULL,                       -- told up to this change of the thread,
+    told            INTEGER NOT NULL DEFAULT 0,             -- and so many updates of the one after it
+    tries           INTEGER NOT NULL DEFAULT 0,             -- of the next update
+    due_at          INTEGER,                                -- when to try; NULL: nothing to tell
+    UNIQUE (thread, name)
+) STRICT;
+
+CREATE INDEX webhooks_due ON webhooks (due_at) WHERE due_at IS NOT NULL;
+
+-- Updates that were given up on. One leaves with its webhook.
+CREATE TABLE dead_letters (
+    id              INTEGER PRIMARY KEY,
+    ulid            BLOB NOT NULL UNIQUE CHECK (length(ulid) = 16),
+    webhook         INTEGER NOT NULL REFERENCES webhooks ON DELETE CASCADE,
+    generation      INTEGER NOT NULL,                       -- which change of the thread,
+    position        INTEGER NOT NULL,                       -- and which of its updates
+    tries           INTEGER NOT NULL,
+    error           TEXT NOT NULL,                          -- of the last try
+    died_at         INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX dead_letters_of_webhook ON dead_letters (webhook);
 
 INSERT INTO relay (id) VALUES (1);

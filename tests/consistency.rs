@@ -35,7 +35,7 @@ fn rows(conn: &Connection, sql: &str) -> rusqlite::Result<Vec<Vec<Value>>> {
 }
 
 /// A law, and the query for what breaks it.
-const LAWS: [(&str, &str); 31] = [
+const LAWS: [(&str, &str); 34] = [
     ("SQLite finds no damage", "SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'"),
     ("no row refers to a missing one", "SELECT * FROM pragma_foreign_key_check"),
     (
@@ -49,6 +49,27 @@ const LAWS: [(&str, &str); 31] = [
              (SELECT thread, generation, row_number() OVER (PARTITION BY thread ORDER BY seq) AS place
               FROM events WHERE thread IS NOT NULL AND kind <> 'thread.fetched')
          WHERE generation <> place",
+    ),
+    (
+        "a box counts its threads",
+        "SELECT recipient, sender, state, threads FROM boxes b WHERE threads <>
+             (SELECT count(*) FROM threads t
+              WHERE (t.recipient, t.sender, t.state) = (b.recipient, b.sender, b.state))
+         UNION ALL SELECT recipient, sender, state, 0 FROM threads t WHERE NOT EXISTS
+             (SELECT 1 FROM boxes b WHERE (t.recipient, t.sender, t.state) = (b.recipient, b.sender, b.state))",
+    ),
+    (
+        "a conversation that a handoff names lists it for both participants",
+        "SELECT h.thread, h.context_id FROM handoffs h JOIN threads t ON t.id = h.thread
+         WHERE h.context_id IS NOT NULL AND (SELECT count(*) FROM contexts c WHERE c.thread = h.thread
+             AND c.context_id = h.context_id AND c.agent IN (t.sender, t.recipient)) <> 2
+         UNION ALL SELECT c.thread, c.context_id FROM contexts c LEFT JOIN handoffs h ON h.thread = c.thread
+         WHERE h.context_id IS NOT c.context_id",
+    ),
+    (
+        "a webhook has been told no more than has happened, and is due when there is more",
+        "SELECT w.id FROM webhooks w JOIN threads t ON t.id = w.thread
+         WHERE w.generation > t.generation OR (w.generation < t.generation) <> (w.due_at IS NOT NULL)",
     ),
     (
         "the first change of a thread is its creation, and no other is",

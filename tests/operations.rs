@@ -5,7 +5,6 @@ use agentrelay::domain::id::ThreadId;
 use agentrelay::domain::intent::Intent;
 use agentrelay::domain::message::Draft;
 use agentrelay::domain::metadata::Metadata;
-use agentrelay::domain::part::Parts;
 use agentrelay::domain::thread::Receipt;
 use agentrelay::error::Result;
 use agentrelay::relay::send::{Append, Handoff};
@@ -21,30 +20,13 @@ pub fn caller(relay: &Relay, agent: &Agent) -> Caller {
 
 /// Sends a new handoff.
 pub async fn hand(relay: &Relay, from: &Caller, to: &str, text: &str, key: Option<&str>) -> Result<Receipt> {
-    let handoff = Handoff {
-        recipient: Handle::parse(to).expect("a handle"),
-        intent: Intent::Inform,
-        message: draft(text),
-        artifacts: Vec::new(),
-        metadata: named(key),
-    };
-    relay.send(from, handoff).await
+    let handoff = Handoff::new(Handle::parse(to).expect("a handle"), Intent::Inform, Draft::text(text));
+    relay.send(from, Handoff { metadata: named(key), ..handoff }).await
 }
 
 /// Adds a message to a thread.
 pub async fn say(relay: &Relay, from: &Caller, thread: ThreadId, text: &str) -> Result<Receipt> {
-    let append = Append {
-        thread,
-        message: draft(text),
-        artifacts: Vec::new(),
-        metadata: Metadata::default(),
-        expected_generation: None,
-    };
-    relay.append(from, append).await
-}
-
-pub fn draft(text: &str) -> Draft {
-    Draft { role: None, parts: Parts::text(text), payload: None }
+    relay.append(from, Append::new(thread, Draft::text(text))).await
 }
 
 fn named(key: Option<&str>) -> Metadata {

@@ -12,7 +12,6 @@ use agentrelay::domain::intent::Intent;
 use agentrelay::domain::key::KeyOptions;
 use agentrelay::domain::message::Draft;
 use agentrelay::domain::metadata::Metadata;
-use agentrelay::domain::part::Parts;
 use agentrelay::domain::transition::Transition;
 use agentrelay::relay::agents::AgentName;
 use agentrelay::relay::send::{Append, Handoff};
@@ -121,18 +120,13 @@ impl Company {
 }
 
 fn handoff(number: u64, recipient: &Caller) -> Handoff {
-    Handoff {
-        recipient: recipient.handle().clone(),
-        intent: Intent::Inform,
-        message: draft(),
-        artifacts: Vec::new(),
-        // As long as a UUID.
-        metadata: Metadata { idempotency_key: Some(format!("seed-{number:031}")), rest: None },
-    }
+    // As long as a UUID.
+    let metadata = Metadata { idempotency_key: Some(format!("seed-{number:031}")), rest: None };
+    Handoff { metadata, ..Handoff::new(recipient.handle().clone(), Intent::Inform, draft()) }
 }
 
 fn draft() -> Draft {
-    Draft { role: Some("user".to_owned()), parts: Parts::text(TEXT), payload: None }
+    Draft { role: Some("user".to_owned()), ..Draft::text(TEXT) }
 }
 
 fn agents() -> impl Iterator<Item = String> {

@@ -111,6 +111,8 @@ pub struct Agent {
     pub created_at: Timestamp,
     /// Since when it can neither call nor be sent to.
     pub disabled_at: Option<Timestamp>,
+    /// When its card last looked different.
+    pub changed_at: Timestamp,
 }
 
 impl Agent {

@@ -20,15 +20,22 @@ pub struct Draft {
     pub parts: Parts,
     /// A document that comes with the message.
     pub payload: Option<Document>,
+    /// What the author's protocol says around the message, as an object: the author's own name for it, say.
+    pub envelope: Option<Document>,
 }
 
 impl Draft {
+    /// A message of nothing but text.
+    pub fn text(body: impl Into<String>) -> Draft {
+        Draft { role: None, parts: Parts::text(body), payload: None, envelope: None }
+    }
+
     /// Reads a `message`.
     pub fn read(value: Value<'_>, issues: &mut Issues) -> Option<Draft> {
         let message = value.object(issues)?;
         let role = message.optional("role").and_then(|value| value.name(ROLE_MAX, issues));
         let parts = message.required("parts", issues).and_then(|value| Parts::read(value, issues))?;
-        Some(Draft { role: role.map(std::borrow::Cow::into_owned), parts, payload: None })
+        Some(Draft { role: role.map(std::borrow::Cow::into_owned), parts, payload: None, envelope: None })
     }
 }
 

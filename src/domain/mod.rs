@@ -9,6 +9,8 @@ pub mod part;
 pub mod artifact;
 pub mod intent;
 pub mod metadata;
+pub mod webhook;
+pub mod change;
 pub mod event;
 pub mod page;
 pub mod id;

@@ -112,6 +112,8 @@ pub struct ThreadView {
     pub side: Side,
     /// The intent with its proposed action.
     pub intent: Intent,
+    /// The conversation that it is part of; one of its own when absent.
+    pub context_id: Option<String>,
     /// What the sender said beside the content.
     pub metadata: Metadata,
     /// All messages, in order.

@@ -70,6 +70,11 @@ impl State {
         State::ALL.into_iter().filter(move |state| state.status().0 == status)
     }
 
+    /// Whether the recipient has let go of it: it has ended, or the sender has to say something.
+    pub const fn waits_for_sender(self) -> bool {
+        self.is_terminal() || matches!(self, State::InputRequired)
+    }
+
     /// Whether the thread has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, State::Completed | State::Failed | State::Rejected | State::Cancelled)

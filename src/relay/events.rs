@@ -12,6 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::error::Result;
 use crate::relay::agents::{AgentName, find};
 use crate::relay::{Caller, Relay};
+use crate::store::bell::Topic;
 use crate::store::events;
 use crate::store::events::AuditFilter;
 
@@ -77,7 +78,7 @@ impl Follower {
 impl Relay {
     /// Follows the events of the caller's threads after the place `after` in the log; from now on when absent.
     pub async fn follow(&self, caller: &Caller, after: Option<i64>) -> Result<Follower> {
-        let bell = self.store().bell().listen(caller.row());
+        let bell = self.store().bell().listen(Topic::Agent(caller.row()));
         let after = match after {
             Some(after) => after,
             None => self.store().read(events::last_seq).await?,

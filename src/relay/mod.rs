@@ -11,6 +11,7 @@ pub mod agents;
 pub mod keys;
 pub mod blocks;
 pub mod events;
+pub mod watch;
 mod upkeep;
 
 use std::sync::Arc;

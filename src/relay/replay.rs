@@ -39,6 +39,14 @@ impl<'a> Payload<'a> {
         }
     }
 
+    /// What few calls have. A call without it is told from others as it was before there was such a thing.
+    pub(super) fn extra(self, name: &str, text: Option<&str>) -> Payload<'a> {
+        match text {
+            Some(text) => self.text(name).text(text),
+            None => self,
+        }
+    }
+
     pub(super) fn generation(self, generation: Option<i64>) -> Payload<'a> {
         self.optional(generation.map(|generation| generation.to_string()).as_deref())
     }
@@ -66,6 +74,7 @@ impl<'a> Payload<'a> {
             .text(&draft.parts.body)
             .documents(draft.parts.documents.as_deref().unwrap_or_default())
             .document(draft.payload.as_ref())
+            .extra("envelope", draft.envelope.as_ref().map(|envelope| envelope.get()))
     }
 
     /// The call, when its caller named it.

@@ -9,6 +9,7 @@ use crate::domain::message::Draft;
 use crate::domain::metadata::Metadata;
 use crate::domain::thread::{Ends, Receipt};
 use crate::domain::transition::State;
+use crate::domain::webhook::NewWebhook;
 use crate::error::{Error, Result, Symbol};
 use crate::relay::change::{Next, commit, refuse_if_blocked, refuse_if_changed, remember, standing};
 use crate::relay::replay::{Payload, replay};
@@ -17,6 +18,7 @@ use crate::relay::{Caller, Relay};
 use crate::store::events::Change;
 use crate::store::idempotency::Call;
 use crate::store::messages::Place;
+use crate::store::threads::HandoffRow;
 use crate::store::{Tx, agents, artifacts, events, messages, threads};
 
 /// A new handoff.
@@ -32,6 +34,10 @@ pub struct Handoff {
     pub artifacts: Vec<Document>,
     /// What it says beside that.
     pub metadata: Metadata,
+    /// The conversation that it is part of; one of its own when absent.
+    pub context_id: Option<String>,
+    /// Where the sender wants to be told what happens.
+    pub webhook: Option<NewWebhook>,
 }
 
 /// A message into a thread.
@@ -47,6 +53,37 @@ pub struct Append {
     pub metadata: Metadata,
     /// The version that the author has seen, when the message is only meant for that one.
     pub expected_generation: Option<i64>,
+    /// Where the sender wants to be told what happens.
+    pub webhook: Option<NewWebhook>,
+}
+
+impl Handoff {
+    /// A bare handoff.
+    pub fn new(recipient: Handle, intent: Intent, message: Draft) -> Handoff {
+        Handoff {
+            recipient,
+            intent,
+            message,
+            artifacts: Vec::new(),
+            metadata: Metadata::default(),
+            context_id: None,
+            webhook: None,
+        }
+    }
+}
+
+impl Append {
+    /// A bare message.
+    pub fn new(thread: ThreadId, message: Draft) -> Append {
+        Append {
+            thread,
+            message,
+            artifacts: Vec::new(),
+            metadata: Metadata::default(),
+            expected_generation: None,
+            webhook: None,
+        }
+    }
 }
 
 impl Relay {
@@ -62,6 +99,7 @@ impl Relay {
             .document(handoff.intent.proposed_action())
             .draft(Some(&handoff.message))
             .documents(&handoff.artifacts)
+            .extra("context_id", handoff.context_id.as_deref())
             .call(caller);
         let caller = caller.clone();
         self.store().write(move |tx| create(tx, &caller, call.as_ref(), &handoff)).await
@@ -101,7 +139,13 @@ fn create(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, handoff: &Hando
     refuse_if_blocked(tx, recipient.row, caller)?;
 
     let (thread, id) = threads::insert(tx, caller.row(), recipient.row, &handoff.intent, &handoff.message.parts.body)?;
-    threads::insert_handoff(tx, thread, &handoff.metadata, &handoff.intent)?;
+    let context_id = handoff.context_id.as_deref();
+    let row = HandoffRow { metadata: &handoff.metadata, intent: &handoff.intent, context_id };
+    threads::insert_handoff(tx, thread, &row)?;
+    if let Some(context_id) = context_id {
+        threads::insert_context(tx, caller.row(), context_id, thread)?;
+        threads::insert_context(tx, recipient.row, context_id, thread)?;
+    }
     let place = Place { thread, sequence_no: 1, generation: 1, author: caller.row() };
     let message = messages::insert(tx, place, &handoff.message)?;
     artifacts::insert(tx, thread, 1, caller.row(), &handoff.artifacts)?;

@@ -49,20 +49,7 @@ pub(super) fn find_as_participant(conn: &Connection, caller: &Caller, id: Thread
 impl Relay {
     /// Reads a whole thread, and notes that the caller has.
     pub async fn thread(&self, caller: &Caller, id: ThreadId) -> Result<ThreadView> {
-        let short = self.store().look_up_together(|conn| {
-            let (thread, side) = find_as_participant(conn, caller, id)?;
-            if thread.message_count > SHORT_MAX { Ok(None) } else { view(conn, thread, side).map(Some) }
-        })?;
-        let view = if let Some(view) = short {
-            view
-        } else {
-            let reader = caller.clone();
-            let read = move |conn: &Connection| {
-                let (thread, side) = find_as_participant(conn, &reader, id)?;
-                view(conn, thread, side)
-            };
-            self.store().read(read).await?
-        };
+        let view = self.peek(caller, id).await?;
         let (thread, side) = (&view.thread, view.side);
         let (read, unread) = match side {
             Side::Sender => (thread.read.0, thread.unread.0),
@@ -79,6 +66,23 @@ impl Relay {
             }
         }
         Ok(view)
+    }
+
+    /// Reads a whole thread; nobody learns of it.
+    pub async fn peek(&self, caller: &Caller, id: ThreadId) -> Result<ThreadView> {
+        let short = self.store().look_up_together(|conn| {
+            let (thread, side) = find_as_participant(conn, caller, id)?;
+            if thread.message_count > SHORT_MAX { Ok(None) } else { view(conn, thread, side).map(Some) }
+        })?;
+        if let Some(view) = short {
+            return Ok(view);
+        }
+        let reader = caller.clone();
+        let read = move |conn: &Connection| {
+            let (thread, side) = find_as_participant(conn, &reader, id)?;
+            view(conn, thread, side)
+        };
+        self.store().read(read).await
     }
 
     /// Lists the caller's threads, newest first. The order never changes, so a walk sees each thread once.
@@ -113,13 +117,13 @@ impl Relay {
     }
 }
 
-fn view(conn: &Connection, thread: Thread, side: Side) -> Result<ThreadView> {
-    let (metadata, intent) = threads::find_handoff(conn, &thread)?;
-    let messages = messages::list(conn, &thread)?;
-    let artifacts = artifacts::list(conn, thread.row)?;
+pub(super) fn view(conn: &Connection, thread: Thread, side: Side) -> Result<ThreadView> {
+    let (metadata, intent, context_id) = threads::find_handoff(conn, &thread)?;
+    let messages = messages::list_between(conn, &thread, 1, i64::MAX)?;
+    let artifacts = artifacts::list_between(conn, thread.row, 0, i64::MAX)?;
     let result_summary =
         if thread.state.is_terminal() { threads::find_result_summary(conn, thread.row)? } else { None };
-    Ok(ThreadView { thread, side, intent, metadata, messages, artifacts, result_summary })
+    Ok(ThreadView { thread, side, intent, context_id, metadata, messages, artifacts, result_summary })
 }
 
 /// The read cursor only moves forward. The recipient's first look is an event that the sender can see.

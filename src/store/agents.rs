@@ -13,8 +13,8 @@ pub fn insert(tx: &mut Tx<'_>, agent: &NewAgent) -> Result<Agent> {
     let id = AgentId::from(tx.next_id());
     let name = agent.name.clone().unwrap_or_else(|| agent.handle.local_part().to_owned());
     tx.prepare_cached(
-        "INSERT INTO agents (ulid, handle, name, email, role, created_at)
-         VALUES (:ulid, :handle, :name, :email, :role, :now)",
+        "INSERT INTO agents (ulid, handle, name, email, role, created_at, changed_at)
+         VALUES (:ulid, :handle, :name, :email, :role, :now, :now)",
     )?
     .execute(named_params! {
         ":ulid": id,
@@ -39,6 +39,7 @@ pub fn insert(tx: &mut Tx<'_>, agent: &NewAgent) -> Result<Agent> {
         repos_owned: Vec::new(),
         created_at: tx.now,
         disabled_at: None,
+        changed_at: tx.now,
     })
 }
 
@@ -50,13 +51,13 @@ fn insert_handle(tx: &Tx<'_>, handle: &Handle, agent: Row) -> Result<()> {
 /// Gives an agent another handle, which is free or was its own. The former one keeps reaching it.
 pub fn update_handle(tx: &Tx<'_>, agent: Row, handle: &Handle) -> Result<()> {
     insert_handle(tx, handle, agent)?;
-    tx.execute("UPDATE agents SET handle = ? WHERE id = ?", (handle, agent))?;
+    tx.execute("UPDATE agents SET handle = ?, changed_at = ? WHERE id = ?", (handle, tx.now, agent))?;
     Ok(())
 }
 
 /// Disables an agent now, or enables it.
 pub fn update_disabled(tx: &Tx<'_>, agent: Row, disabled_at: Option<Timestamp>) -> Result<()> {
-    tx.execute("UPDATE agents SET disabled_at = ? WHERE id = ?", (disabled_at, agent))?;
+    tx.execute("UPDATE agents SET disabled_at = ?, changed_at = ? WHERE id = ?", (disabled_at, tx.now, agent))?;
     Ok(())
 }
 
@@ -66,13 +67,14 @@ pub fn update_card(tx: &Tx<'_>, agent: Row, change: &CardChange) -> Result<()> {
     tx.execute(
         "UPDATE agents SET role = nullif(coalesce(:role, role), ''),
              description = nullif(coalesce(:description, description), ''),
-             skills = coalesce(:skills, skills), repos_owned = coalesce(:repos_owned, repos_owned)
+             skills = coalesce(:skills, skills), repos_owned = coalesce(:repos_owned, repos_owned), changed_at = :now
          WHERE id = :agent",
         named_params! {
             ":role": change.role,
             ":description": change.description,
             ":skills": list(&change.skills),
             ":repos_owned": list(&change.repos_owned),
+            ":now": tx.now,
             ":agent": agent,
         },
     )?;
@@ -144,5 +146,6 @@ pub(super) fn agent(row: &SqlRow<'_>) -> rusqlite::Result<Agent> {
         repos_owned: list("repos_owned")?,
         created_at: row.get("created_at")?,
         disabled_at: row.get("disabled_at")?,
+        changed_at: row.get("changed_at")?,
     })
 }

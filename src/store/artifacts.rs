@@ -23,12 +23,13 @@ pub fn insert(tx: &Tx<'_>, thread: Row, generation: i64, author: Row, artifacts:
     Ok(())
 }
 
-/// Lists the artifacts of a thread in order.
-pub fn list(conn: &Connection, thread: Row) -> Result<Vec<ThreadArtifact>> {
+/// Lists the artifacts of a thread that came after the version `after`, up to `until`, in order.
+pub fn list_between(conn: &Connection, thread: Row, after: i64, until: i64) -> Result<Vec<ThreadArtifact>> {
     let mut statement = conn.prepare_cached(
-        "SELECT generation, author, document FROM artifacts WHERE thread = ? ORDER BY generation, position",
+        "SELECT generation, author, document FROM artifacts
+         WHERE thread = ? AND generation > ? AND generation <= ? ORDER BY generation, position",
     )?;
-    let artifacts = statement.query_map([thread], |row| {
+    let artifacts = statement.query_map((thread, after, until), |row| {
         Ok(ThreadArtifact { generation: row.get(0)?, author: row.get(1)?, document: row.get::<_, Stored>(2)?.0 })
     })?;
     Ok(artifacts.collect::<rusqlite::Result<_>>()?)

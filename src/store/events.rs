@@ -9,6 +9,7 @@ use crate::domain::thread::{Receipt, Thread};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::State;
 use crate::error::Result;
+use crate::store::bell::Topic;
 use crate::store::values::Stored;
 use crate::store::{Tx, messages, threads};
 
@@ -83,6 +84,7 @@ pub fn append_to_thread(
     for participant in change.participants {
         insert_audience(tx, seq, participant)?;
     }
+    tx.ring(Topic::Thread(change.thread), seq);
     Ok(seq)
 }
 
@@ -136,7 +138,7 @@ pub fn append_to_agent(
 
 fn insert_audience(tx: &mut Tx<'_>, seq: i64, agent: Row) -> Result<()> {
     tx.prepare_cached("INSERT INTO audience (agent, seq) VALUES (?, ?)")?.execute((agent, seq))?;
-    tx.ring(agent, seq);
+    tx.ring(Topic::Agent(agent), seq);
     Ok(())
 }
 
@@ -189,8 +191,8 @@ pub fn list_newest(conn: &Connection, filter: &AuditFilter, before: i64, count: 
 }
 
 /// The statements behind streams, audits and second acceptances. The tests look at their plans.
-pub fn list_statements() -> [&'static str; 4] {
-    [OF_THREADS, NEWEST_OF_AGENT, NEWEST, FIRST_OF_KIND]
+pub fn list_statements() -> [&'static str; 5] {
+    [OF_THREADS, NEWEST_OF_AGENT, NEWEST, FIRST_OF_KIND, VERSIONS]
 }
 
 const OF_THREADS: &str = select_events!(
@@ -209,6 +211,10 @@ const NEWEST: &str = select_events!(
      ORDER BY e.seq DESC LIMIT :count"
 );
 
+// Being read is no version of a thread.
+const VERSIONS: &str = "SELECT generation, state, at, actor, sequence_no FROM events
+     WHERE thread = ? AND generation > ? AND kind <> ? ORDER BY generation LIMIT ?";
+
 const FIRST_OF_KIND: &str = "SELECT seq FROM events WHERE thread = ? AND kind = ? ORDER BY generation LIMIT 1";
 
 /// The last place in the log.
@@ -221,6 +227,37 @@ pub fn last_seq(conn: &Connection) -> Result<i64> {
 pub fn find_first(conn: &Connection, thread: Row, kind: EventKind) -> Result<Option<i64>> {
     let mut statement = conn.prepare_cached(FIRST_OF_KIND)?;
     Ok(statement.query_row((thread, kind), |row| row.get(0)).optional()?)
+}
+
+/// A version of a thread, as the log tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Version {
+    /// The version.
+    pub generation: i64,
+    /// The state of the thread.
+    pub state: State,
+    /// When it came to be.
+    pub at: Timestamp,
+    /// Who made it.
+    pub actor: Option<Row>,
+    /// The message that came with it.
+    pub sequence_no: Option<i64>,
+}
+
+/// Lists the versions of a thread after `after`, oldest first.
+pub fn list_versions(conn: &Connection, thread: Row, after: i64, count: usize) -> Result<Vec<Version>> {
+    let mut statement = conn.prepare_cached(VERSIONS)?;
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let versions = statement.query_map((thread, after, EventKind::ThreadFetched, count), |row| {
+        Ok(Version {
+            generation: row.get(0)?,
+            state: row.get(1)?,
+            at: row.get(2)?,
+            actor: row.get(3)?,
+            sequence_no: row.get(4)?,
+        })
+    })?;
+    Ok(versions.collect::<rusqlite::Result<_>>()?)
 }
 
 /// What was answered to the change that left this event.

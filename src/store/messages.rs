@@ -29,8 +29,9 @@ pub fn insert(tx: &mut Tx<'_>, place: Place, draft: &Draft) -> Result<MessageId>
     let id = MessageId::from(tx.next_id());
     let parts = draft.parts.documents.as_ref().map(serde_json::to_string).transpose().map_err(Error::internal)?;
     tx.prepare_cached(
-        "INSERT INTO messages (thread, sequence_no, ulid, generation, author, created_at, role, body, parts, payload)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO messages (thread, sequence_no, ulid, generation, author, created_at, role, body, parts, payload,
+             envelope)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )?
     .execute((
         place.thread,
@@ -43,17 +44,18 @@ pub fn insert(tx: &mut Tx<'_>, place: Place, draft: &Draft) -> Result<MessageId>
         &draft.parts.body,
         parts,
         draft.payload.as_ref().map(|payload| payload.get()),
+        draft.envelope.as_ref().map(|envelope| envelope.get()),
     ))?;
     Ok(id)
 }
 
-/// Lists the messages of a thread in order.
-pub fn list(conn: &Connection, thread: &Thread) -> Result<Vec<Message>> {
+/// Lists the messages of a thread from the place `from` to the place `until`, in order.
+pub fn list_between(conn: &Connection, thread: &Thread, from: i64, until: i64) -> Result<Vec<Message>> {
     let mut statement = conn.prepare_cached(
-        "SELECT sequence_no, ulid, generation, author, created_at, role, body, parts, payload
-         FROM messages WHERE thread = ? ORDER BY sequence_no",
+        "SELECT sequence_no, ulid, generation, author, created_at, role, body, parts, payload, envelope
+         FROM messages WHERE thread = ? AND sequence_no BETWEEN ? AND ? ORDER BY sequence_no",
     )?;
-    let messages = statement.query_map([thread.row], |row| message(row, thread))?;
+    let messages = statement.query_map((thread.row, from, until), |row| message(row, thread))?;
     Ok(messages.collect::<rusqlite::Result<_>>()?)
 }
 
@@ -76,6 +78,7 @@ fn message(row: &SqlRow<'_>, thread: &Thread) -> rusqlite::Result<Message> {
     let author: &Participant = if author == thread.sender.row { &thread.sender } else { &thread.recipient };
     let parts: Option<StoredList> = row.get(7)?;
     let payload: Option<Stored> = row.get(8)?;
+    let envelope: Option<Stored> = row.get(9)?;
     Ok(Message {
         sequence_no: row.get(0)?,
         id: row.get(1)?,
@@ -87,6 +90,7 @@ fn message(row: &SqlRow<'_>, thread: &Thread) -> rusqlite::Result<Message> {
             role: row.get(5)?,
             parts: Parts { body: row.get(6)?, documents: parts.map(|parts| parts.0) },
             payload: payload.map(|payload| payload.0),
+            envelope: envelope.map(|envelope| envelope.0),
         },
     })
 }

@@ -17,8 +17,8 @@ const SCHEMA: &str = include_str!("../../schema.sql");
 /// "agRl": says in the file's header whose it is.
 const APPLICATION_ID: i32 = 0x6167_526c;
 
-/// What turns a file of version 1 into one of version 2, and so on. The schema has not changed yet.
-const MIGRATIONS: &[&str] = &[];
+/// What turns a file of version 1 into one of version 2, and so on.
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/2.sql")];
 
 /// Refuses a file that this version must not touch. Nothing is written to it.
 pub(super) fn check_file(path: &Path) -> Result<()> {

@@ -39,22 +39,44 @@ pub fn insert(tx: &mut Tx<'_>, sender: Row, recipient: Row, intent: &Intent, sum
     Ok((tx.last_insert_rowid(), id))
 }
 
+/// What a sender said beside the first message.
+#[derive(Clone, Copy)]
+pub struct HandoffRow<'a> {
+    /// Its metadata, with the idempotency key.
+    pub metadata: &'a Metadata,
+    /// What it wants.
+    pub intent: &'a Intent,
+    /// The conversation that the thread is part of, when not one of its own.
+    pub context_id: Option<&'a str>,
+}
+
 /// Inserts what the sender said beside the first message, if it said anything.
-pub fn insert_handoff(tx: &Tx<'_>, thread: Row, metadata: &Metadata, intent: &Intent) -> Result<()> {
+pub fn insert_handoff(tx: &Tx<'_>, thread: Row, handoff: &HandoffRow<'_>) -> Result<()> {
+    let HandoffRow { metadata, intent, context_id } = *handoff;
     let rest = metadata.rest.as_ref().map(|rest| rest.get());
     let action = intent.proposed_action().map(|action| action.get());
-    if metadata.idempotency_key.is_none() && rest.is_none() && action.is_none() {
+    if metadata.idempotency_key.is_none() && rest.is_none() && action.is_none() && context_id.is_none() {
         return Ok(());
     }
-    tx.prepare_cached("INSERT INTO handoffs (thread, idempotency_key, metadata, proposed_action) VALUES (?, ?, ?, ?)")?
-        .execute((thread, metadata.idempotency_key.as_deref(), rest, action))?;
+    tx.prepare_cached(
+        "INSERT INTO handoffs (thread, idempotency_key, metadata, proposed_action, context_id) VALUES (?, ?, ?, ?, ?)",
+    )?
+    .execute((thread, metadata.idempotency_key.as_deref(), rest, action, context_id))?;
     Ok(())
 }
 
-/// Finds what the sender said beside the first message.
-pub fn find_handoff(conn: &Connection, thread: &Thread) -> Result<(Metadata, Intent)> {
-    let mut statement =
-        conn.prepare_cached("SELECT idempotency_key, metadata, proposed_action FROM handoffs WHERE thread = ?")?;
+/// Makes a thread part of a conversation, for this agent.
+pub fn insert_context(tx: &Tx<'_>, agent: Row, context_id: &str, thread: Row) -> Result<()> {
+    tx.prepare_cached("INSERT INTO contexts (agent, context_id, thread) VALUES (?, ?, ?)")?
+        .execute((agent, context_id, thread))?;
+    Ok(())
+}
+
+/// Finds what the sender said beside the first message: metadata, intent, and the conversation it is part of.
+pub fn find_handoff(conn: &Connection, thread: &Thread) -> Result<(Metadata, Intent, Option<String>)> {
+    let mut statement = conn.prepare_cached(
+        "SELECT idempotency_key, metadata, proposed_action, context_id FROM handoffs WHERE thread = ?",
+    )?;
     let found = statement
         .query_row([thread.row], |row| {
             let rest: Option<Stored> = row.get(1)?;
@@ -62,11 +84,12 @@ pub fn find_handoff(conn: &Connection, thread: &Thread) -> Result<(Metadata, Int
             Ok((
                 Metadata { idempotency_key: row.get(0)?, rest: rest.map(|rest| rest.0) },
                 action.map(|action| action.0),
+                row.get(3)?,
             ))
         })
         .optional()?;
-    let (metadata, action) = found.unwrap_or_default();
-    Ok((metadata, Intent::new(thread.intent, action)?))
+    let (metadata, action, context_id) = found.unwrap_or_default();
+    Ok((metadata, Intent::new(thread.intent, action)?, context_id))
 }
 
 /// Finds the recipient's account of how the thread ended.

@@ -17,10 +17,10 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 use ulid::Ulid;
 
-use crate::domain::id::{Ids, Row};
+use crate::domain::id::Ids;
 use crate::domain::time::{Clock, Timestamp};
 use crate::error::{Error, Result};
-use crate::store::bell::Bell;
+use crate::store::bell::{Bell, Topic};
 use crate::store::{StoreOptions, wait_for_lock};
 
 /// Most operations that share a commit.
@@ -43,7 +43,7 @@ pub struct Tx<'a> {
     /// The moment of this operation.
     pub now: Timestamp,
     ids: &'a mut Ids,
-    written: &'a mut Vec<(Row, i64)>,
+    written: &'a mut Vec<(Topic, i64)>,
 }
 
 impl Tx<'_> {
@@ -52,9 +52,9 @@ impl Tx<'_> {
         self.ids.next(self.now)
     }
 
-    /// Notes that this agent's readers should look again once the transaction is on disk.
-    pub(super) fn ring(&mut self, agent: Row, seq: i64) {
-        self.written.push((agent, seq));
+    /// Notes that those who listen for this should look again once the transaction is on disk.
+    pub(super) fn ring(&mut self, topic: Topic, seq: i64) {
+        self.written.push((topic, seq));
     }
 }
 
@@ -182,7 +182,7 @@ struct WritingThread {
     log: Log,
     clock: Clock,
     ids: Ids,
-    written: Vec<(Row, i64)>,
+    written: Vec<(Topic, i64)>,
     bell: Bell,
     group_max: usize,
 }

@@ -20,7 +20,7 @@ async fn a_fresh_file_says_whose_it_is_and_of_which_version() {
     let store = open(&path);
     let conn = sqlite(&path);
     assert_eq!(count(&conn, "SELECT application_id FROM pragma_application_id"), 0x6167_526c);
-    assert_eq!(count(&conn, "SELECT user_version FROM pragma_user_version"), 1);
+    assert_eq!(count(&conn, "SELECT user_version FROM pragma_user_version"), 2);
     let journal: String = conn.query_row("PRAGMA journal_mode", [], |row| row.get(0)).expect("a mode");
     assert_eq!(journal, "wal");
 
@@ -205,7 +205,7 @@ fn file_of_a_later_version(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("relay.db");
     drop(open(&path));
     let conn = sqlite(&path);
-    conn.pragma_update(None, "user_version", 2).expect("a later version");
+    conn.pragma_update(None, "user_version", 3).expect("a later version");
     let busy: bool = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).expect("a checkpoint");
     assert!(!busy);
     path
@@ -217,7 +217,7 @@ fn a_file_of_a_later_version_is_refused_untouched() {
     let path = other.path().join("relay.db");
     std::fs::copy(file_of_a_later_version(folder.path()), &path).expect("a copy");
     let reason = assert_refused_untouched(&path);
-    assert!(reason.contains("later agentrelay (file version 2, this one knows 1)"), "{reason}");
+    assert!(reason.contains("later agentrelay (file version 3, this one knows 2)"), "{reason}");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_later_version_is_seen_also_while_only_the_log_says_it() {
     let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let path = file_of_a_later_version(folder.path());
     let conn = sqlite(&path);
-    conn.execute_batch("PRAGMA user_version = 1; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA user_version = 2")
+    conn.execute_batch("PRAGMA user_version = 2; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA user_version = 3")
         .expect("set");
     // It is open, so that the log was not moved into the file: this is what a crash leaves.
     let crashed = other.path().join("relay.db");
@@ -233,12 +233,66 @@ fn a_later_version_is_seen_also_while_only_the_log_says_it() {
         let name = |path: &Path| format!("{}{suffix}", path.display());
         std::fs::copy(name(&path), name(&crashed)).expect("a copy");
     }
-    assert_eq!(std::fs::read(&crashed).expect("a file")[63], 1, "the file itself says version 1");
+    assert_eq!(std::fs::read(&crashed).expect("a file")[63], 2, "the file itself says version 2");
     let error = Store::open(&crashed, StoreOptions::default()).map(|_| ()).expect_err("a refusal");
     assert!(error.to_string().contains("later agentrelay"), "{error}");
     let conn = sqlite(&crashed);
-    assert_eq!(count(&conn, "SELECT user_version FROM pragma_user_version"), 2);
+    assert_eq!(count(&conn, "SELECT user_version FROM pragma_user_version"), 3);
     consistency::check(&conn);
+}
+
+/// What is in a file's schema, apart from how its text came to be: each table with its columns, each index, each trigger.
+fn shape(conn: &Connection) -> Vec<String> {
+    let mut rows = conn
+        .prepare(
+            "SELECT type || ' ' || name || coalesce(' ' || CASE type WHEN 'table' THEN NULL ELSE sql END, '')
+             FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'
+             UNION ALL
+             SELECT 'column ' || t.name || '.' || c.name || ' ' || c.type || ' ' || c.[notnull] || ' ' || c.pk || ' '
+                 || coalesce(c.dflt_value, '-')
+             FROM sqlite_schema t, pragma_table_xinfo(t.name) c WHERE t.type = 'table' ORDER BY 1",
+        )
+        .expect("a statement");
+    let rows = rows.query_map([], |row| row.get::<_, String>(0)).expect("rows");
+    rows.map(|row| row.expect("a row").split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_version_is_brought_up_to_date_by_a_server_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("relay.db");
+    let conn = Connection::open(&path).expect("a file");
+    conn.execute_batch(include_str!("schema_1.sql")).expect("the first schema");
+    conn.execute_batch(
+        "PRAGMA application_id = 0x6167526c; PRAGMA user_version = 1;
+         INSERT INTO agents (ulid, handle, name, created_at) VALUES (zeroblob(16), 'bob@acme', 'bob', 5),
+             (randomblob(16), 'frank@acme', 'frank', 6);
+         INSERT INTO handles (handle, agent) SELECT handle, id FROM agents;
+         INSERT INTO threads (ulid, sender, recipient, state, generation, message_count, intent, sender_read,
+                 recipient_read, created_at, updated_at, summary_preview)
+             VALUES (x'01000000000000000000000000000001', 1, 2, 'pending', 1, 1, 'inform', 1, 0, 7, 7, 'x'),
+                 (x'01000000000000000000000000000003', 1, 2, 'pending', 1, 1, 'inform', 1, 0, 8, 8, 'y');
+         INSERT INTO messages (thread, sequence_no, ulid, generation, author, created_at, body)
+             SELECT id, 1, iif(id = 1, x'01000000000000000000000000000002', x'01000000000000000000000000000004'), 1,
+                 sender, created_at, summary_preview FROM threads;
+         INSERT INTO events (at, kind, actor, thread, generation, state, sequence_no, request_id)
+             SELECT created_at, 'thread.created', sender, id, 1, state, 1, 'req' FROM threads;
+         INSERT INTO audience (agent, seq) SELECT id, seq FROM agents, events;",
+    )
+    .expect("its rows");
+    drop(conn);
+
+    let error = Store::open(&path, StoreOptions::default()).map(|_| ()).expect_err("another command");
+    assert!(error.to_string().contains("agentrelay serve"), "{error}");
+    drop(Store::open(&path, StoreOptions { migrate: true, ..StoreOptions::default() }).expect("a server"));
+
+    let conn = sqlite(&path);
+    consistency::check(&conn);
+    assert_eq!(count(&conn, "SELECT threads FROM boxes"), 2);
+    assert_eq!(count(&conn, "SELECT sum(changed_at) FROM agents"), 11);
+    let fresh = folder.path().join("fresh.db");
+    drop(open(&fresh));
+    assert_eq!(shape(&conn), shape(&sqlite(&fresh)));
 }
 
 #[test]

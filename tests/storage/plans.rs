@@ -94,8 +94,14 @@ fn a_hot_read_goes_through_the_index_that_was_made_for_it() {
     let conn = sqlite(&folder.path().join("relay.db"));
     let statements = statements_of_the_store();
     for (part, index) in [
-        ("FROM messages WHERE thread = ? ORDER BY sequence_no", "SEARCH messages USING PRIMARY KEY (thread=?)"),
-        ("FROM artifacts WHERE thread = ? ORDER BY", "SEARCH artifacts USING PRIMARY KEY (thread=?)"),
+        (
+            "FROM messages WHERE thread = ? AND sequence_no BETWEEN",
+            "SEARCH messages USING PRIMARY KEY (thread=? AND sequence_no>? AND sequence_no<?)",
+        ),
+        (
+            "WHERE thread = ? AND generation > ? AND generation <= ?",
+            "SEARCH artifacts USING PRIMARY KEY (thread=? AND generation>? AND generation<?)",
+        ),
         (
             "summary_preview, sender, recipient\n             FROM threads WHERE ulid = ?",
             "SEARCH threads USING INDEX sqlite_autoindex_threads_1 (ulid=?)",

@@ -29,7 +29,8 @@ pub(super) async fn serve(relay: &Relay, caller: &Caller, params: Object<'_>) ->
             // A message without a payload of its own shows what its author said beside it.
             message.payload = message.payload.or_else(|| metadata.rest.clone());
             let thread = thread_id(&task_id)?;
-            relay.append(caller, Append { thread, message, artifacts, metadata, expected_generation }).await?
+            let append = Append { artifacts, metadata, expected_generation, ..Append::new(thread, message) };
+            relay.append(caller, append).await?
         }
     };
     result(&SentBody::from(&receipt))
@@ -41,7 +42,8 @@ fn handoff(params: &Object<'_>) -> Result<Handoff> {
     let (intent, proposed_action) = Intent::read(params, &mut issues);
     let (message, artifacts, metadata) = content(params, &mut issues);
     let (recipient, message) = issues.take(recipient.zip(message))?;
-    Ok(Handoff { recipient, intent: Intent::new(intent, proposed_action)?, message, artifacts, metadata })
+    let intent = Intent::new(intent, proposed_action)?;
+    Ok(Handoff { artifacts, metadata, ..Handoff::new(recipient, intent, message) })
 }
 
 fn content(params: &Object<'_>, issues: &mut Issues) -> (Option<Draft>, Vec<Document>, Metadata) {
