@@ -106,14 +106,7 @@ impl Company {
     async fn make_long(&self, relay: &Relay, number: u64, talker: &Caller, reader: &Caller) -> Result<()> {
         let receipt = relay.send(talker, handoff(number, reader)).await?;
         for _ in 1..LONG_THREAD_MESSAGES {
-            let append = Append {
-                thread: receipt.thread,
-                message: draft(),
-                artifacts: Vec::new(),
-                metadata: Metadata::default(),
-                expected_generation: None,
-            };
-            relay.append(talker, append).await?;
+            relay.append(talker, Append::new(receipt.thread, draft())).await?;
         }
         Ok(())
     }

@@ -131,7 +131,7 @@ pub(super) fn changes(conn: &Connection, thread: &Thread, after: i64, count: usi
     };
     let mut with_message = versions.iter().filter_map(|version| version.sequence_no);
     let mut messages = match with_message.next() {
-        Some(from) => messages::list_between(conn, thread, from, with_message.last().unwrap_or(from))?,
+        Some(from) => messages::list_between(conn, thread, from, with_message.next_back().unwrap_or(from))?,
         None => Vec::new(),
     };
     let mut artifacts = artifacts::list_between(conn, thread.row, after, last.generation)?;
