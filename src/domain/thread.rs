@@ -116,9 +116,9 @@ pub struct ThreadView {
     pub context_id: Option<String>,
     /// What the sender said beside the content.
     pub metadata: Metadata,
-    /// All messages, in order.
+    /// Its messages, in order. A list may show the last ones only.
     pub messages: Vec<Message>,
-    /// All artifacts, in order.
+    /// Its artifacts, in order. A list may show none.
     pub artifacts: Vec<ThreadArtifact>,
     /// The recipient's account of how it ended.
     pub result_summary: Option<String>,

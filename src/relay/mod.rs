@@ -7,6 +7,7 @@ pub mod transitions;
 mod change;
 mod replay;
 pub mod threads;
+pub mod boxes;
 pub mod agents;
 pub mod keys;
 pub mod blocks;

@@ -27,6 +27,20 @@ pub struct ThreadFilter {
     pub since: Option<Timestamp>,
 }
 
+/// How much of a thread a view has.
+#[derive(Clone, Copy, Debug)]
+pub struct Detail {
+    /// So many of its last messages. The one that came with its last change is there in any case.
+    pub messages: usize,
+    /// Its artifacts.
+    pub artifacts: bool,
+}
+
+impl Detail {
+    /// All of it.
+    pub const WHOLE: Detail = Detail { messages: usize::MAX, artifacts: true };
+}
+
 /// The id in `text`. What is no id at all is the id of no thread.
 pub fn thread_id(text: &str) -> Result<ThreadId> {
     ThreadId::parse(text).ok_or_else(|| not_found(&text))
@@ -72,7 +86,7 @@ impl Relay {
     pub async fn peek(&self, caller: &Caller, id: ThreadId) -> Result<ThreadView> {
         let short = self.store().look_up_together(|conn| {
             let (thread, side) = find_as_participant(conn, caller, id)?;
-            if thread.message_count > SHORT_MAX { Ok(None) } else { view(conn, thread, side).map(Some) }
+            if thread.message_count > SHORT_MAX { Ok(None) } else { view(conn, thread, side, Detail::WHOLE).map(Some) }
         })?;
         if let Some(view) = short {
             return Ok(view);
@@ -80,7 +94,7 @@ impl Relay {
         let reader = caller.clone();
         let read = move |conn: &Connection| {
             let (thread, side) = find_as_participant(conn, &reader, id)?;
-            view(conn, thread, side)
+            view(conn, thread, side, Detail::WHOLE)
         };
         self.store().read(read).await
     }
@@ -117,10 +131,13 @@ impl Relay {
     }
 }
 
-pub(super) fn view(conn: &Connection, thread: Thread, side: Side) -> Result<ThreadView> {
+pub(super) fn view(conn: &Connection, thread: Thread, side: Side, detail: Detail) -> Result<ThreadView> {
     let (metadata, intent, context_id) = threads::find_handoff(conn, &thread)?;
-    let messages = messages::list_between(conn, &thread, 1, i64::MAX)?;
-    let artifacts = artifacts::list_between(conn, thread.row, 0, i64::MAX)?;
+    let messages = match i64::try_from(detail.messages).unwrap_or(i64::MAX) {
+        0 => messages::find_latest(conn, &thread)?.into_iter().collect(),
+        count => messages::list_between(conn, &thread, thread.message_count.saturating_sub(count) + 1, i64::MAX)?,
+    };
+    let artifacts = if detail.artifacts { artifacts::list_between(conn, thread.row, 0, i64::MAX)? } else { Vec::new() };
     let result_summary =
         if thread.state.is_terminal() { threads::find_result_summary(conn, thread.row)? } else { None };
     Ok(ThreadView { thread, side, intent, context_id, metadata, messages, artifacts, result_summary })

@@ -260,6 +260,28 @@ pub fn list_versions(conn: &Connection, thread: Row, after: i64, count: usize) -
     Ok(versions.collect::<rusqlite::Result<_>>()?)
 }
 
+/// Lists the threads that the events of an agent after `after` happened to, as often as they did; `None` for one that
+/// happened to an agent.
+pub fn list_threads_after(conn: &Connection, agent: Row, after: i64, count: usize) -> Result<Vec<Option<Row>>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT e.thread FROM audience a JOIN events e ON e.seq = a.seq
+         WHERE a.agent = ? AND a.seq > ? ORDER BY a.seq LIMIT ?",
+    )?;
+    let threads = statement
+        .query_map((agent, after, i64::try_from(count).unwrap_or(i64::MAX)), |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(threads)
+}
+
+/// When a thread had last changed at the place `seq` in the log; `None` when it was not there yet.
+pub fn find_changed_at(conn: &Connection, thread: Row, seq: i64) -> Result<Option<Timestamp>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT at FROM events INDEXED BY events_of_thread
+         WHERE thread = ? AND seq <= ? AND kind <> ? ORDER BY generation DESC LIMIT 1",
+    )?;
+    Ok(statement.query_row((thread, seq, EventKind::ThreadFetched), |row| row.get(0)).optional()?)
+}
+
 /// What was answered to the change that left this event.
 pub fn find_receipt(conn: &Connection, seq: i64) -> Result<Receipt> {
     let mut statement =

@@ -1,6 +1,6 @@
 //! Messages, clustered by their thread.
 
-use rusqlite::{Connection, Row as SqlRow};
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow};
 
 use crate::domain::agent::Participant;
 use crate::domain::id::{MessageId, Row};
@@ -49,14 +49,30 @@ pub fn insert(tx: &mut Tx<'_>, place: Place, draft: &Draft) -> Result<MessageId>
     Ok(id)
 }
 
+macro_rules! select_messages {
+    ($rest:literal) => {
+        concat!(
+            "SELECT sequence_no, ulid, generation, author, created_at, role, body, parts, payload, envelope
+             FROM messages ",
+            $rest
+        )
+    };
+}
+
 /// Lists the messages of a thread from the place `from` to the place `until`, in order.
 pub fn list_between(conn: &Connection, thread: &Thread, from: i64, until: i64) -> Result<Vec<Message>> {
-    let mut statement = conn.prepare_cached(
-        "SELECT sequence_no, ulid, generation, author, created_at, role, body, parts, payload, envelope
-         FROM messages WHERE thread = ? AND sequence_no BETWEEN ? AND ? ORDER BY sequence_no",
-    )?;
+    let mut statement =
+        conn.prepare_cached(select_messages!("WHERE thread = ? AND sequence_no BETWEEN ? AND ? ORDER BY sequence_no"))?;
     let messages = statement.query_map((thread.row, from, until), |row| message(row, thread))?;
     Ok(messages.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Finds the message that came with the last change of a thread. The text of another one is not read: it may be long.
+pub fn find_latest(conn: &Connection, thread: &Thread) -> Result<Option<Message>> {
+    let mut statement =
+        conn.prepare_cached(select_messages!("WHERE thread = ? AND sequence_no = ? AND generation = ?"))?;
+    let parameters = (thread.row, thread.message_count, thread.generation);
+    Ok(statement.query_row(parameters, |row| message(row, thread)).optional()?)
 }
 
 /// Finds the id of a message by its place.

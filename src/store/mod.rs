@@ -15,6 +15,7 @@ pub mod agents;
 pub mod keys;
 pub mod blocks;
 pub mod threads;
+pub mod boxes;
 pub mod messages;
 pub mod artifacts;
 pub mod events;
