@@ -30,6 +30,7 @@ mod faults;
 
 // What holds for any sequence of calls, on any disk, after any crash.
 mod operations;
+mod boxes;
 mod consistency;
 mod laws;
 mod storage;

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use agentrelay::domain::transition::Side;
-use agentrelay::store::{events, threads};
-use rusqlite::Connection;
+use agentrelay::store::boxes::Between;
+use agentrelay::store::{boxes, events, threads};
+use rusqlite::{Connection, StatementStatus, params_from_iter};
 
 use crate::architecture;
 use crate::storage::{open, sqlite};
@@ -47,6 +48,67 @@ fn lists_of_threads_read_one_range_of_an_index() {
         for sql in threads::list_statements(side) {
             assert_cheap(&conn, sql);
         }
+    }
+}
+
+const INBOX: Between = Between::AnybodyAnd { recipient: 1 };
+const PAIR: Between = Between::Both { sender: 2, recipient: 1 };
+
+#[test]
+fn lists_by_change_read_one_range_of_an_index_for_each_state() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _store = open(&folder.path().join("relay.db"));
+    let conn = sqlite(&folder.path().join("relay.db"));
+    for (between, index) in [
+        (INBOX, "threads_inbox_by_change (recipient=? AND state=? AND updated_at>?"),
+        (PAIR, "threads_pair_by_change (sender=? AND recipient=? AND state=? AND updated_at>?"),
+    ] {
+        let [by_change, counted, changed_since, ..] = boxes::list_statements(between);
+        for sql in boxes::list_statements(between) {
+            assert_cheap(&conn, sql);
+        }
+        let steps = plan(&conn, counted);
+        assert!(steps.len() == 1 && steps[0].starts_with("SEARCH boxes USING PRIMARY KEY (recipient=?"), "{steps:?}");
+        for sql in [by_change, changed_since] {
+            let steps = plan(&conn, sql);
+            let covered = format!("SEARCH threads USING COVERING INDEX {index}");
+            assert!(steps.len() == 1 && steps[0].starts_with(&covered), "{steps:?}");
+        }
+    }
+}
+
+#[test]
+fn fifty_of_twenty_thousand_threads_by_change_cost_fifty() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _store = open(&folder.path().join("relay.db"));
+    let conn = sqlite(&folder.path().join("relay.db"));
+    conn.execute_batch(
+        "PRAGMA foreign_keys = OFF;
+         WITH RECURSIVE numbers (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM numbers WHERE n < 20000)
+         INSERT INTO threads (ulid, sender, recipient, state, generation, message_count, intent, sender_read,
+             recipient_read, created_at, updated_at, summary_preview)
+         SELECT unhex(printf('%032x', n)), 2, 1, 'pending', 1, 1, 'inform', 1, 0, n, n, '' FROM numbers",
+    )
+    .expect("threads");
+    // In the middle of the box, from the beginning of time on.
+    let place = ["pending", "10000", "10000", "0"];
+    for (between, agents) in [(INBOX, &["1"][..]), (PAIR, &["2", "1"])] {
+        let [by_change, counted, ..] = boxes::list_statements(between);
+        let mut statement = conn.prepare(by_change).expect("a statement");
+        let mut rows = statement.query(params_from_iter(agents.iter().chain(&place))).expect("a list");
+        for expected in (9_950..10_000).rev() {
+            let row = rows.next().expect("a row").expect("one more");
+            assert_eq!(row.get::<_, i64>(1), Ok(expected));
+        }
+        drop(rows);
+        let steps = statement.get_status(StatementStatus::VmStep);
+        assert!(steps < 50 * 30, "{steps} steps");
+
+        let mut statement = conn.prepare(counted).expect("a statement");
+        let total = statement.query_row(params_from_iter(agents), |row| row.get::<_, i64>(1));
+        assert_eq!(total, Ok(20_000));
+        let steps = statement.get_status(StatementStatus::VmStep);
+        assert!(steps < 50, "{steps} steps");
     }
 }
 
@@ -114,6 +176,12 @@ fn a_hot_read_goes_through_the_index_that_was_made_for_it() {
         ("FROM blocks WHERE blocker = ? AND blocked = ?", "SEARCH blocks USING PRIMARY KEY (blocker=? AND blocked=?)"),
         ("WHERE recipient = ? AND state = ? AND id < ?", "threads_inbox_by_state (recipient=? AND state=? AND id<?)"),
         ("WHERE recipient = ? AND id < ?", "threads_inbox (recipient=? AND id<?)"),
+        (
+            "FROM messages WHERE thread = ? AND sequence_no = ? AND generation",
+            "PRIMARY KEY (thread=? AND sequence_no=?)",
+        ),
+        ("SELECT e.thread FROM audience a", "SEARCH a USING PRIMARY KEY (agent=? AND seq>?)"),
+        ("SELECT at FROM events", "events_of_thread (thread=?)"),
         ("a.agent = ? AND a.seq > ?", "SEARCH a USING PRIMARY KEY (agent=? AND seq>?)"),
     ] {
         let (_, sql) = statements
