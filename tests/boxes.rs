@@ -487,6 +487,24 @@ mod a_walk {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    async fn finds_the_thread_of_the_very_last_event_before_it_and_none_after_it() {
+        let mut world = World::start().await;
+        let (bob, frank) = (world.bob.clone(), world.frank.clone());
+        let first = world.hand(&bob, &frank, None).await;
+        world.at(TEN - 5);
+        let last = world.hand(&bob, &frank, None).await;
+        let inbox = BoxFilter::all(Scope::Inbox);
+        let page = world.page(&frank, &inbox, 1, None).await.expect("a page");
+        assert_eq!(ids(&page), [first]);
+        world.at(TEN - 9);
+        world.hand(&bob, &frank, None).await;
+        world.at(TEN + 9);
+        world.say(&bob, last, "To the front").await;
+        let rest = world.page(&frank, &inbox, 9, page.next_cursor.as_deref()).await.expect("a page");
+        assert_eq!((ids(&rest), rest.next_cursor), (vec![last], None));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
     async fn goes_on_without_what_changed_when_more_than_a_thousand_things_happened() {
         let mut world = World::start().await;
         let (bob, frank) = (world.bob.clone(), world.frank.clone());
