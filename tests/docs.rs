@@ -18,7 +18,7 @@ use serde_json::Value;
 use self::likeness::Likeness;
 use self::page::{Block, Page, in_project};
 use self::story::Story;
-use crate::support::RelayProcess;
+use crate::support::{RelayProcess, example};
 
 const PROTOCOL: &str = "docs/protocol.md";
 const README: &str = "README.md";
@@ -337,24 +337,6 @@ mod example {
           3 bob@acme: Fifty.
           result: The web client reads pages; all tests pass.
         ");
-    }
-
-    /// An example's program. `cargo test` builds it beside this one; `cargo test --test main` does not.
-    fn example(name: &str) -> PathBuf {
-        let this = std::env::current_exe().expect("this program");
-        let profile = this.ancestors().nth(2).expect("the profile's folder");
-        let program = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-        if !program.exists() {
-            let release: &[&str] = if profile.ends_with("release") { &["--release"] } else { &[] };
-            let built = Command::new(env!("CARGO"))
-                .args(["build", "--quiet", "--locked", "--example", name])
-                .args(release)
-                .current_dir(env!("CARGO_MANIFEST_DIR"))
-                .env("CARGO_TARGET_DIR", profile.parent().expect("the target folder"))
-                .status();
-            assert!(built.expect("cargo").success());
-        }
-        program
     }
 }
 

@@ -2,8 +2,9 @@
 
 mod support;
 
-// What a handoff goes through, over HTTP.
+// What a handoff goes through, over HTTP; and an agent that is a program of its own.
 mod handoff;
+mod worker;
 
 // The AgentRelay protocol: each method, what they share, and every way to fail.
 mod message_send;

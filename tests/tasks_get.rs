@@ -1,7 +1,13 @@
 //! `tasks/get`: a whole thread, for those who are in it, and the only thing that counts as reading it.
 
+use agentrelay::domain::agent::Handle;
+use agentrelay::domain::intent::Intent;
+use agentrelay::domain::message::Draft;
+use agentrelay::relay::send::{Append, Handoff};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::operations::caller;
 use crate::support::{Agent, TestRelay, message};
 
 /// 2026-04-25T10:00:00Z, when the protocol's examples happen.
@@ -174,6 +180,32 @@ mod the_answer {
         assert_eq!(thread["messages"][1]["parts"], parts);
         assert_eq!(thread["messages"][1]["body"], "see");
         assert_eq!(thread["history"], thread["messages"]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn shows_what_the_authors_protocol_said_around_a_message_where_it_said_something() {
+        let relay = TestRelay::start().await;
+        let (bob, frank) = relay.bob_and_frank().await;
+        let envelope = r#"{"message_id":"m-1","extensions":[],"x":9007199254740993,"a":1.0}"#;
+        let enveloped = |text: &str| {
+            let envelope = RawValue::from_string(envelope.to_owned()).expect("JSON");
+            Draft { envelope: Some(envelope), ..Draft::text(text) }
+        };
+        let sender = caller(&relay.relay, &bob);
+        let handoff = Handoff::new(Handle::parse("frank@acme").expect("a handle"), Intent::Inform, enveloped("1"));
+        let thread = relay.relay.send(&sender, handoff).await.expect("sent").thread;
+        relay.relay.append(&sender, Append::new(thread, enveloped("2"))).await.expect("said");
+        frank.say(&thread.to_string(), "3").await.result();
+
+        for reader in [&bob, &frank] {
+            let answer = reader.rpc("tasks/get", json!({ "task_id": thread.to_string() })).await;
+            assert_eq!(answer.text.matches(&format!("\"envelope\":{envelope}")).count(), 4, "{}", answer.text);
+            let read = answer.result();
+            let messages = read["messages"].as_array().expect("messages");
+            let with: Vec<bool> = messages.iter().map(|message| message.get("envelope").is_some()).collect();
+            assert_eq!(with, [true, true, false]);
+            assert_eq!(read["history"], read["messages"]);
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

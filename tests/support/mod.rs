@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 pub use self::answer::Answer;
-pub use self::process::RelayProcess;
+pub use self::process::{RelayProcess, example};
 
 pub const ADMIN_TOKEN: &str = "an-admin-token-for-tests";
 
@@ -65,14 +65,14 @@ impl TestRelay {
 
     pub async fn with(settings: Settings) -> TestRelay {
         let folder = Arc::new(tempfile::tempdir().expect("a folder"));
-        TestRelay::on(folder, settings, TestClock::default()).await
+        TestRelay::on(folder, settings, TestClock::default(), "127.0.0.1:0").await
     }
 
-    async fn on(folder: Arc<tempfile::TempDir>, settings: Settings, clock: TestClock) -> TestRelay {
+    async fn on(folder: Arc<tempfile::TempDir>, settings: Settings, clock: TestClock, listen: &str) -> TestRelay {
         let options = StoreOptions { clock: clock.clock(), ..StoreOptions::default() };
         let store = Store::open(&folder.path().join("relay.db"), options).expect("a data file");
         let relay = Relay::new(store);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listener = tokio::net::TcpListener::bind(listen).await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async move { drop(stopped.await) };
@@ -86,7 +86,16 @@ impl TestRelay {
         let (folder, clock) = (self.folder.clone(), self.clock.clone());
         self.stop().await;
         drop(self);
-        TestRelay::on(folder, settings, clock).await
+        TestRelay::on(folder, settings, clock, "127.0.0.1:0").await
+    }
+
+    /// Stops the server for this long and starts another one on the same file, at the same address.
+    pub async fn be_away_for(mut self, pause: Duration, settings: Settings) -> TestRelay {
+        let (folder, clock, url) = (self.folder.clone(), self.clock.clone(), self.url.clone());
+        self.stop().await;
+        drop(self);
+        tokio::time::sleep(pause).await;
+        TestRelay::on(folder, settings, clock, url.trim_start_matches("http://")).await
     }
 
     /// Stops the server as SIGTERM does, and waits for it.

@@ -92,3 +92,21 @@ pub fn operate(data_file: &Path, arguments: &[&str]) -> String {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text").trim_end().to_owned()
 }
+
+/// An example's program. `cargo test` builds it beside this one; `cargo test --test main` does not.
+pub fn example(name: &str) -> PathBuf {
+    let this = std::env::current_exe().expect("this program");
+    let profile = this.ancestors().nth(2).expect("the profile's folder");
+    let program = profile.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    if !program.exists() {
+        let release: &[&str] = if profile.ends_with("release") { &["--release"] } else { &[] };
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--locked", "--example", name])
+            .args(release)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .env("CARGO_TARGET_DIR", profile.parent().expect("the target folder"))
+            .status();
+        assert!(built.expect("cargo").success());
+    }
+    program
+}

@@ -110,6 +110,8 @@ struct MessageBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     parts: Option<&'a [Document]>,
     payload: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    envelope: Option<&'a RawValue>,
     artifacts: Vec<&'a RawValue>,
     created_at: Timestamp,
 }
@@ -127,6 +129,7 @@ impl<'a> MessageBody<'a> {
             body: &draft.parts.body,
             parts: draft.parts.documents.as_deref().filter(|_| draft.parts.has_more_than_text()),
             payload: draft.payload.as_deref().unwrap_or(empty),
+            envelope: draft.envelope.as_deref(),
             artifacts: artifacts(view, |generation, _| generation == message.generation),
             created_at: message.created_at,
         }
