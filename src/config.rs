@@ -6,6 +6,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
@@ -91,6 +92,28 @@ pub struct Settings {
     /// How many calls each agent may make in any 60 seconds; 0 for no limit
     #[arg(long, env = "AGENTRELAY_RATE_LIMIT", hide_env_values = true, value_name = "N", default_value_t = 60)]
     pub rate_limit: u32,
+
+    /// How many seconds a blocking `SendMessage` of an A2A client waits for the agent; then it gets the task as it is
+    #[arg(
+        long,
+        env = "AGENTRELAY_BLOCKING_TIMEOUT",
+        hide_env_values = true,
+        value_name = "SECONDS",
+        default_value_t = 30
+    )]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub blocking_timeout: u64,
+
+    /// Whether anybody may read the agents' A2A cards; off shows them only to agents of this relay
+    #[arg(
+        long,
+        env = "AGENTRELAY_PUBLIC_CARDS",
+        hide_env_values = true,
+        value_enum,
+        default_value = "on",
+        value_name = "SWITCH"
+    )]
+    pub public_cards: Switch,
 
     /// A file with the admin token, which opens the routes under /admin
     ///
@@ -210,6 +233,8 @@ impl Settings {
             public_url: self.public_url.clone(),
             allowed_hosts: self.allowed_host.clone(),
             admin_token: self.admin_token()?.map(|(token, _)| token),
+            blocking_timeout: Duration::from_secs(self.blocking_timeout),
+            public_cards: self.public_cards == Switch::On,
         })
     }
 
@@ -303,6 +328,8 @@ pub fn effective(common: &Common, settings: &Settings, matches: &ArgMatches) -> 
         "public_url" => json!(settings.public_url),
         "allowed_host" => json!(settings.allowed_host),
         "rate_limit" => json!(settings.rate_limit),
+        "blocking_timeout" => json!(settings.blocking_timeout),
+        "public_cards" => json!(name_of(&settings.public_cards)),
         "admin_token_file" => admin_token.map_or(Value::Null, |_| json!("(not shown)")),
         "log_level" => json!(name_of(&settings.log_level)),
         "log_format" => json!(name_of(&settings.log_format)),

@@ -183,6 +183,11 @@ impl Error {
         failure.with_status(503)
     }
 
+    /// The relay stops; whoever waits comes back when it runs again.
+    pub fn stopping() -> Error {
+        Error::new(Symbol::Internal, "The relay is stopping; go on when it runs again").with_status(503)
+    }
+
     /// Adds an entry to `details`.
     pub fn with_detail(mut self, key: &str, value: impl Into<Value>) -> Error {
         self.0.details.insert(key.to_owned(), value.into());
@@ -213,6 +218,20 @@ impl Error {
     /// Structured context; empty when there is none.
     pub fn details(&self) -> &Map<String, Value> {
         &self.0.details
+    }
+
+    /// The problems with the parameters: where, and what.
+    pub fn issues(&self) -> impl Iterator<Item = (String, String)> {
+        let issues = self.0.details.get("issues").and_then(Value::as_array).into_iter().flatten();
+        issues.map(|issue| {
+            let segments = issue["path"].as_array().into_iter().flatten();
+            let path = segments.fold(String::new(), |path, segment| match segment {
+                Value::String(key) if path.is_empty() => key.clone(),
+                Value::String(key) => format!("{path}.{key}"),
+                index => format!("{path}[{index}]"),
+            });
+            (path, issue["message"].as_str().unwrap_or_default().to_owned())
+        })
     }
 
     /// The HTTP status: the table's, but for the few answers that HTTP itself defines (405, 413, 503).

@@ -8,8 +8,12 @@ mod caller;
 mod admin_token;
 mod rate_limit;
 mod document;
+mod envelope;
+mod public_url;
+mod url_text;
 pub mod rest;
 pub mod rpc;
+pub mod a2a;
 mod status;
 mod teammates;
 
@@ -19,13 +23,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::{delete, get, post, put};
+use axum::routing::{any, delete, get, post, put};
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use self::admin_token::AdminToken;
 use self::host::Hosts;
+use self::public_url::PublicUrl;
 use self::rate_limit::RateLimit;
 use crate::relay::Relay;
 
@@ -45,11 +50,22 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Opens the routes under `/admin`; without one they are closed.
     pub admin_token: Option<AdminToken>,
+    /// How long a blocking `SendMessage` of A2A waits for the agent.
+    pub blocking_timeout: Duration,
+    /// Whether anybody may read the agents' A2A cards; otherwise only agents of the relay.
+    pub public_cards: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { rate_limit: 60, public_url: None, allowed_hosts: Vec::new(), admin_token: None }
+        Settings {
+            rate_limit: 60,
+            public_url: None,
+            allowed_hosts: Vec::new(),
+            admin_token: None,
+            blocking_timeout: Duration::from_secs(30),
+            public_cards: true,
+        }
     }
 }
 
@@ -60,6 +76,9 @@ struct App {
     admin_token: Option<AdminToken>,
     hosts: Arc<Hosts>,
     rate_limit: Arc<RateLimit>,
+    public_url: Arc<PublicUrl>,
+    blocking_timeout: Duration,
+    public_cards: bool,
     /// Turns true when the server stops: streams and waits end then.
     stopping: watch::Receiver<bool>,
 }
@@ -77,7 +96,10 @@ pub async fn serve(
         relay,
         hosts: Arc::new(Hosts::new(settings.public_url.as_deref(), &settings.allowed_hosts)),
         rate_limit: Arc::new(RateLimit::new(settings.rate_limit)),
+        public_url: Arc::new(PublicUrl::new(settings.public_url.as_deref(), listener.local_addr()?)),
         admin_token: settings.admin_token,
+        blocking_timeout: settings.blocking_timeout,
+        public_cards: settings.public_cards,
         stopping: stopping.clone(),
     };
     // Answers are small and waited for: never hold one back to fill a packet.
@@ -114,6 +136,13 @@ fn routes(app: App) -> Router {
         .route("/readyz", get(rest::health::ready))
         // Agents, by their key: the AgentRelay protocol.
         .route("/a2a", post(rpc::serve))
+        // A2A clients: an agent's card, open unless the operator says otherwise, and the agent itself, by the client's key.
+        .route("/.well-known/agent-card.json", get(a2a::card::of_default))
+        .route("/a2a/{handle}/.well-known/agent-card.json", get(a2a::card::of_agent))
+        .route("/a2a/{handle}", post(a2a::json_rpc::serve))
+        .route("/a2a/{handle}/", post(a2a::json_rpc::serve))
+        .route("/a2a/{handle}/{*operation}", any(a2a::http_json::serve))
+        .route("/lf.a2a.v1.A2AService/{method}", any(a2a::grpc::serve))
         // Agents, by their key: REST.
         .route("/agents", get(rest::agents::list))
         .route("/agents/me", get(rest::agents::me))

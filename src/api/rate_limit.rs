@@ -23,6 +23,11 @@ impl RateLimit {
         RateLimit { calls_max: usize::try_from(calls_max).unwrap_or(usize::MAX), calls: Mutex::default() }
     }
 
+    /// The most calls in a window; 0 for no limit.
+    pub(super) fn calls_max(&self) -> usize {
+        self.calls_max
+    }
+
     /// Counts a call of `agent` now. One that is refused does not count.
     pub(super) fn count(&self, agent: Row, now: Instant) -> Result<()> {
         if self.calls_max == 0 {

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
 
-use crate::api::{App, rest, rpc};
+use crate::api::{App, a2a, rest, rpc};
 use crate::domain::id::random_ulid;
 use crate::error::Error;
 
@@ -26,7 +26,7 @@ pub(super) async fn around(State(app): State<App>, mut request: Request, next: N
     let started = Instant::now();
     let id = request_id(&app, &request);
     let method = request.method().clone();
-    let is_rpc = (&method, request.uri().path()) == (&Method::POST, "/a2a");
+    let dialect = Dialect::of(&method, request.uri().path());
     // The log has the route and not the path, which is what the client wrote: a key in the wrong place, say.
     let route = request.extensions().get::<MatchedPath>().map_or("-".into(), |route| route.as_str().to_owned());
     request.extensions_mut().insert(RequestId(id.clone()));
@@ -40,8 +40,7 @@ pub(super) async fn around(State(app): State<App>, mut request: Request, next: N
     };
     let mut response = answered.unwrap_or_else(|error| {
         log_source(&error, &id);
-        // In the shape of the protocol that was called.
-        if is_rpc { rpc::refusal(&error, &id) } else { rest::refusal(&error, &id) }
+        dialect.refusal(error, &id)
     });
 
     let status = response.status().as_u16();
@@ -55,6 +54,43 @@ pub(super) async fn around(State(app): State<App>, mut request: Request, next: N
         response.headers_mut().insert(HEADER, value);
     }
     response
+}
+
+/// The protocol that is called: a refusal has its shape, also where no handler was reached.
+#[derive(Clone, Copy)]
+enum Dialect {
+    Rpc,
+    Rest,
+    A2aJsonRpc,
+    A2aHttpJson,
+    A2aGrpc,
+}
+
+impl Dialect {
+    fn of(method: &Method, path: &str) -> Dialect {
+        if path == "/a2a" {
+            return if method == Method::POST { Dialect::Rpc } else { Dialect::Rest };
+        }
+        if path.starts_with("/lf.a2a.v1.") {
+            return Dialect::A2aGrpc;
+        }
+        match path.strip_prefix("/a2a/").map(|rest| rest.trim_end_matches('/')) {
+            Some(rest) if !rest.contains('/') && method == Method::POST => Dialect::A2aJsonRpc,
+            Some(_) => Dialect::A2aHttpJson,
+            None if path.starts_with("/.well-known/") => Dialect::A2aHttpJson,
+            None => Dialect::Rest,
+        }
+    }
+
+    fn refusal(self, error: Error, request_id: &str) -> Response {
+        match self {
+            Dialect::Rpc => rpc::refusal(&error, request_id),
+            Dialect::Rest => rest::refusal(&error, request_id),
+            Dialect::A2aJsonRpc => a2a::json_rpc::refusal(error, request_id),
+            Dialect::A2aHttpJson => a2a::http_json::early_refusal(error, request_id),
+            Dialect::A2aGrpc => a2a::grpc::refusal(error, request_id),
+        }
+    }
 }
 
 fn request_id(app: &App, request: &Request) -> String {

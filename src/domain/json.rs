@@ -90,6 +90,11 @@ impl Issues {
         self.0.push(Issue { path, message: message.into(), code });
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether nothing was wrong.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -295,9 +300,20 @@ impl<'a> Object<'a> {
         Object { path, members: Vec::new() }
     }
 
+    /// Where it stands.
+    pub fn path(&self) -> Path {
+        self.path.clone()
+    }
+
     /// Where the member `key` stands or would stand.
     pub fn at(&self, key: &str) -> Path {
         self.path.key(key)
+    }
+
+    /// With this member too, in the place of one of the same name.
+    pub fn with(mut self, key: &'a str, raw: &'a RawValue) -> Object<'a> {
+        self.members.push((Cow::Borrowed(key), raw));
+        self
     }
 
     /// The member `key`, be it `null` or not. Of several with the same name the last one counts, as in most parsers.

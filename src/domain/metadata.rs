@@ -35,10 +35,14 @@ impl Metadata {
         let Some(key) = &self.idempotency_key else {
             return self.rest.clone();
         };
-        let key = serde_json::value::to_raw_value(key).ok()?;
+        self.with_member(IDEMPOTENCY_KEY, &serde_json::value::to_raw_value(key).ok()?)
+    }
+
+    /// The metadata without the key, and with this member in the place of one of the same name.
+    pub fn with_member(&self, name: &str, value: &RawValue) -> Option<Document> {
         let rest = self.rest.as_deref().and_then(looked_at);
-        let rest = rest.iter().flat_map(Object::members);
-        object(rest.chain([(IDEMPOTENCY_KEY, &*key)]))
+        let rest = rest.iter().flat_map(Object::members).filter(|(key, _)| *key != name);
+        object(rest.chain([(name, value)]))
     }
 }
 

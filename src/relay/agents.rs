@@ -121,6 +121,11 @@ impl Relay {
         self.store().read(move |conn| find(conn, &name)).await
     }
 
+    /// One agent, looked up on the calling thread.
+    pub fn find_agent(&self, name: &AgentName) -> Result<Agent> {
+        self.store().look_up(|conn| find(conn, name))
+    }
+
     /// Lists agents by handle. `cursor_path` is where the caller wrote its cursor.
     pub async fn agents(
         &self,

@@ -13,6 +13,7 @@ pub mod keys;
 pub mod blocks;
 pub mod events;
 pub mod watch;
+pub mod webhooks;
 mod upkeep;
 
 use std::sync::Arc;

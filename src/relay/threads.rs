@@ -82,6 +82,16 @@ impl Relay {
         Ok(view)
     }
 
+    /// The record of a thread that the caller takes part in, and its side, looked up on the calling thread.
+    pub fn find_thread(&self, caller: &Caller, id: ThreadId) -> Result<(Thread, Side)> {
+        self.store().look_up(|conn| find_as_participant(conn, caller, id))
+    }
+
+    /// The conversation that a thread is part of; `None` for one of its own.
+    pub fn context_id(&self, thread: &Thread) -> Result<Option<String>> {
+        Ok(self.store().look_up(|conn| threads::find_handoff(conn, thread))?.2)
+    }
+
     /// Reads a whole thread; nobody learns of it.
     pub async fn peek(&self, caller: &Caller, id: ThreadId) -> Result<ThreadView> {
         let short = self.store().look_up_together(|conn| {

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::api::App;
 use crate::api::document::Body;
-use crate::api::rest::{AgentRequest, UrlText, read};
+use crate::api::rest::{AgentRequest, read};
+use crate::api::url_text::UrlText;
 use crate::domain::agent::{DESCRIPTION_MAX, Handle};
 use crate::domain::time::Timestamp;
 use crate::error::Symbol;

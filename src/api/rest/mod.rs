@@ -125,18 +125,6 @@ impl FromRequestParts<App> for AdminRequest {
     }
 }
 
-/// The one segment of a path that its route leaves open; `None` when it decodes to no text.
-pub(super) struct UrlText(Option<String>);
-
-impl<S: Send + Sync> FromRequestParts<S> for UrlText {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> std::result::Result<UrlText, Infallible> {
-        let segment = axum::extract::Path::<String>::from_request_parts(parts, state).await;
-        Ok(UrlText(segment.ok().map(|segment| segment.0)))
-    }
-}
-
 /// Reads the object in a body.
 fn read<T>(body: Body, read: impl FnOnce(&Object<'_>, &mut Issues) -> Option<T>) -> Result<T> {
     let bytes = body.bytes()?;

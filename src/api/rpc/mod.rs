@@ -24,9 +24,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::api::document::{Body, parse};
+use crate::api::envelope::{Call, null, readable_id};
 use crate::api::request::{RequestId, log_source};
 use crate::api::{App, caller};
-use crate::domain::json::{Document, Issues, Object, Path, Value};
+use crate::domain::json::Document;
 use crate::error::{Error, Result, Symbol};
 use crate::relay::{Caller, Relay};
 
@@ -75,14 +76,6 @@ pub(super) fn refusal(error: &Error, request_id: &str) -> Response {
     let mut body = Vec::new();
     write_error(&mut body, &null(), error, request_id);
     single(body, Some(error))
-}
-
-/// One call of the protocol.
-struct Call<'a> {
-    /// As it came; `None` for a notification.
-    id: Option<&'a RawValue>,
-    method: String,
-    params: Option<Value<'a>>,
 }
 
 /// What a call came to, with the id that it came with.
@@ -154,7 +147,7 @@ async fn answer(app: &App, caller: &Caller, document: &RawValue) -> Option<Answe
 }
 
 async fn dispatch(relay: &Relay, caller: &Caller, call: &Call<'_>) -> Result<Text> {
-    let params = || params(call);
+    let params = || call.params();
     match call.method.as_str() {
         "message/send" => message_send::serve(relay, caller, params()?).await,
         // Nobody hears the answer of a notification: nothing was read.
@@ -171,63 +164,10 @@ async fn dispatch(relay: &Relay, caller: &Caller, call: &Call<'_>) -> Result<Tex
     }
 }
 
-/// The parameters by name; absent ones are none.
-fn params<'a>(call: &Call<'a>) -> Result<Object<'a>> {
-    let mut issues = Issues::default();
-    let object = match &call.params {
-        Some(params) => params.clone().object(&mut issues),
-        None => Some(Object::empty(Path::root())),
-    };
-    issues.take(object)
-}
-
 fn result(body: &impl Serialize) -> Result<Text> {
     let mut text = Text::with_capacity(TEXT_BYTES);
     serde_json::to_writer(&mut text, body).map_err(Error::internal)?;
     Ok(text)
-}
-
-impl<'a> Call<'a> {
-    /// Reads an envelope (JSON-RPC 2.0, section 4). The error comes with the id, where it can be read.
-    fn read(document: &'a RawValue) -> std::result::Result<Call<'a>, (Option<&'a RawValue>, Error)> {
-        let refused = |id, message: &'static str| Err((id, Error::new(Symbol::InvalidRequest, message)));
-        let mut ignored = Issues::default();
-        let Some(envelope) = Value::root(document).object(&mut ignored) else {
-            return refused(None, "A call is a JSON object with jsonrpc, method, id and params");
-        };
-        let id = match envelope.member("id") {
-            Some(id) if is_id(id.raw) => Some(id.raw),
-            Some(_) => return refused(None, "An id is a string, a number or null"),
-            None => None,
-        };
-        let text = |key: &str| envelope.optional(key).and_then(|value| value.string(&mut Issues::default()));
-        if text("jsonrpc").as_deref() != Some("2.0") {
-            return refused(id, "A call has jsonrpc: \"2.0\"");
-        }
-        let Some(method) = text("method") else {
-            return refused(id, "A call has a method, which is a string");
-        };
-        let params = envelope.optional("params");
-        if params.as_ref().is_some_and(|params| !params.raw.get().starts_with(['{', '['])) {
-            return refused(id, "A call's params are an object");
-        }
-        let params = params.map(|params| Value::root(params.raw));
-        Ok(Call { id, method: method.into_owned(), params })
-    }
-}
-
-fn is_id(raw: &RawValue) -> bool {
-    !raw.get().starts_with(['{', '[', 't', 'f'])
-}
-
-/// The id in a body that was not looked at any further.
-fn readable_id(bytes: &[u8]) -> Option<&RawValue> {
-    let envelope = Value::root(parse(bytes).ok()?).object(&mut Issues::default())?;
-    envelope.member("id").map(|id| id.raw).filter(|raw| is_id(raw))
-}
-
-fn null() -> Document {
-    RawValue::NULL.to_owned()
 }
 
 #[derive(Serialize)]
