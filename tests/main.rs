@@ -29,6 +29,9 @@ mod hosts;
 mod process;
 mod faults;
 
+// A2A v1.0: what gets through its doors.
+mod a2a_gates;
+
 // What holds for any sequence of calls, on any disk, after any crash.
 mod operations;
 mod boxes;

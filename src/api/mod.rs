@@ -156,8 +156,8 @@ fn routes(app: App) -> Router {
         .route("/admin/agents", post(rest::admin::create))
         .route("/admin/agents/{id}", delete(rest::admin::disable))
         .route("/admin/agents/{id}/keys/rotate", post(rest::admin::rotate))
-        .method_not_allowed_fallback(rest::wrong_method)
-        .fallback(rest::unknown_route)
+        .method_not_allowed_fallback(request::wrong_method)
+        .fallback(request::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), request::around))
         .with_state(app)
 }

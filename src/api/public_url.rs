@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::http::Uri;
 
+use crate::domain::agent::Handle;
+
 /// The addresses that links are made of.
 #[derive(Clone, Debug)]
 pub(super) struct PublicUrl {
@@ -34,6 +36,11 @@ impl PublicUrl {
     /// The URL of `path`, which begins with a slash.
     pub(super) fn at(&self, path: &str) -> String {
         format!("{}{path}", self.http)
+    }
+
+    /// Where the A2A card of an agent is.
+    pub(super) fn card_of(&self, handle: &Handle) -> String {
+        self.at(&format!("/a2a/{handle}/.well-known/agent-card.json"))
     }
 
     /// Where gRPC is spoken: a host and a port, as its clients take it.

@@ -3,16 +3,17 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
 
+use axum::Extension;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::Method;
 use axum::http::header::HeaderValue;
+use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
 
 use crate::api::{App, a2a, rest, rpc};
 use crate::domain::id::random_ulid;
-use crate::error::Error;
+use crate::error::{Error, Symbol};
 
 const HEADER: &str = "x-request-id";
 /// Longest request id that is taken over from a client.
@@ -30,6 +31,7 @@ pub(super) async fn around(State(app): State<App>, mut request: Request, next: N
     // The log has the route and not the path, which is what the client wrote: a key in the wrong place, say.
     let route = request.extensions().get::<MatchedPath>().map_or("-".into(), |route| route.as_str().to_owned());
     request.extensions_mut().insert(RequestId(id.clone()));
+    request.extensions_mut().insert(dialect);
 
     let answered = match app.hosts.check(&request) {
         Ok(()) => {
@@ -56,9 +58,30 @@ pub(super) async fn around(State(app): State<App>, mut request: Request, next: N
     response
 }
 
+/// Where no route leads.
+pub(super) async fn unknown_route(
+    Extension(RequestId(request_id)): Extension<RequestId>,
+    Extension(dialect): Extension<Dialect>,
+    uri: Uri,
+) -> Response {
+    let path: String = uri.path().chars().take(200).collect();
+    let message = format!("There is nothing at {path}; docs/protocol.md lists every route");
+    dialect.refusal(Error::new(Symbol::MethodNotFound, message), &request_id)
+}
+
+/// A route that does not take this method. The router adds the `Allow` header.
+pub(super) async fn wrong_method(
+    Extension(RequestId(request_id)): Extension<RequestId>,
+    Extension(dialect): Extension<Dialect>,
+    method: Method,
+    uri: Uri,
+) -> Response {
+    dialect.refusal(Error::method_not_allowed(method.as_str(), uri.path()), &request_id)
+}
+
 /// The protocol that is called: a refusal has its shape, also where no handler was reached.
 #[derive(Clone, Copy)]
-enum Dialect {
+pub(super) enum Dialect {
     Rpc,
     Rest,
     A2aJsonRpc,
@@ -75,6 +98,8 @@ impl Dialect {
             return Dialect::A2aGrpc;
         }
         match path.strip_prefix("/a2a/").map(|rest| rest.trim_end_matches('/')) {
+            // Nobody's door.
+            Some("") => Dialect::Rest,
             Some(rest) if !rest.contains('/') && method == Method::POST => Dialect::A2aJsonRpc,
             Some(_) => Dialect::A2aHttpJson,
             None if path.starts_with("/.well-known/") => Dialect::A2aHttpJson,

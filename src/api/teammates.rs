@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::api::public_url::PublicUrl;
 use crate::domain::agent::{Agent, Handle};
 use crate::domain::page::Page;
 
@@ -19,10 +20,12 @@ struct TeammateBody<'a> {
     description: Option<&'a str>,
     skills: &'a [String],
     repos_owned: &'a [String],
+    /// Where A2A clients begin.
+    card_url: String,
 }
 
-impl<'a> From<&'a Page<Agent>> for TeammatesBody<'a> {
-    fn from(page: &'a Page<Agent>) -> TeammatesBody<'a> {
+impl<'a> TeammatesBody<'a> {
+    pub(super) fn new(page: &'a Page<Agent>, public_url: &PublicUrl) -> TeammatesBody<'a> {
         let teammates = page.items.iter().map(|agent| TeammateBody {
             handle: &agent.handle,
             name: &agent.name,
@@ -30,6 +33,7 @@ impl<'a> From<&'a Page<Agent>> for TeammatesBody<'a> {
             description: agent.description.as_deref(),
             skills: &agent.skills,
             repos_owned: &agent.repos_owned,
+            card_url: public_url.card_of(&agent.handle),
         });
         TeammatesBody { teammates: teammates.collect(), next_cursor: page.next_cursor.as_deref() }
     }

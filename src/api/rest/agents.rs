@@ -27,7 +27,7 @@ pub(in crate::api) async fn list(State(app): State<App>, query: Query, request: 
         let (limit, cursor) = (query.limit(Limit::MAX, &mut issues), query.text("cursor", &mut issues));
         issues.finish()?;
         let page = app.relay.agents(filter, false, limit, cursor.as_deref(), Path::root().key("cursor")).await?;
-        Ok(Json(TeammatesBody::from(&page)).into_response())
+        Ok(Json(TeammatesBody::new(&page, &app.public_url)).into_response())
     };
     request.context.answer(answer).await
 }

@@ -11,11 +11,10 @@ mod query;
 
 use std::convert::Infallible;
 
-use axum::Extension;
 use axum::extract::FromRequestParts;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -132,18 +131,4 @@ fn read<T>(body: Body, read: impl FnOnce(&Object<'_>, &mut Issues) -> Option<T>)
     let document = Value::root(parse(&bytes)?).object(&mut issues);
     let value = document.and_then(|document| read(&document, &mut issues));
     issues.take(value)
-}
-
-pub(super) async fn unknown_route(Extension(RequestId(request_id)): Extension<RequestId>, uri: Uri) -> Response {
-    let path: String = uri.path().chars().take(200).collect();
-    let message = format!("There is nothing at {path}; docs/protocol.md lists every route");
-    refusal(&Error::new(Symbol::MethodNotFound, message), &request_id)
-}
-
-pub(super) async fn wrong_method(
-    Extension(RequestId(request_id)): Extension<RequestId>,
-    method: Method,
-    uri: Uri,
-) -> Response {
-    refusal(&Error::method_not_allowed(method.as_str(), uri.path()), &request_id)
 }

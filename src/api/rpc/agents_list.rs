@@ -1,14 +1,14 @@
 //! `agents/list`: who is there.
 
+use crate::api::App;
 use crate::api::rpc::wire::page;
 use crate::api::rpc::{Text, result};
 use crate::api::teammates::TeammatesBody;
 use crate::domain::agent::AgentFilter;
 use crate::domain::json::{Issues, Object, Path};
 use crate::error::Result;
-use crate::relay::{Caller, Relay};
 
-pub(super) async fn serve(relay: &Relay, _caller: &Caller, params: Object<'_>) -> Result<Text> {
+pub(super) async fn serve(app: &App, params: Object<'_>) -> Result<Text> {
     let mut issues = Issues::default();
     let filter = params.optional("filter").and_then(|value| value.object(&mut issues));
     // The three may also stand beside `page`.
@@ -18,6 +18,6 @@ pub(super) async fn serve(relay: &Relay, _caller: &Caller, params: Object<'_>) -
     let (limit, cursor) = page(&params, &mut issues);
     issues.finish()?;
     let at = Path::root().key("page").key("cursor");
-    let page = relay.agents(filter, false, limit, cursor.as_deref(), at).await?;
-    result(&TeammatesBody::from(&page))
+    let page = app.relay.agents(filter, false, limit, cursor.as_deref(), at).await?;
+    result(&TeammatesBody::new(&page, &app.public_url))
 }

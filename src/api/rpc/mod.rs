@@ -29,7 +29,7 @@ use crate::api::request::{RequestId, log_source};
 use crate::api::{App, caller};
 use crate::domain::json::Document;
 use crate::error::{Error, Result, Symbol};
-use crate::relay::{Caller, Relay};
+use crate::relay::Caller;
 
 /// Most calls in one batch.
 const BATCH_MAX: usize = 50;
@@ -129,7 +129,7 @@ async fn answer(app: &App, caller: &Caller, document: &RawValue) -> Option<Answe
         return Some(Answer::failed(call.id, error));
     }
     // A panic in one call must not take the answers of its batch along.
-    let dispatched = AssertUnwindSafe(dispatch(&app.relay, caller, &call)).catch_unwind().await;
+    let dispatched = AssertUnwindSafe(dispatch(app, caller, &call)).catch_unwind().await;
     let outcome = dispatched.unwrap_or_else(|_| Err(Error::internal("a method panicked")));
     let Some(id) = call.id else {
         if let Err(error) = &outcome {
@@ -146,7 +146,8 @@ async fn answer(app: &App, caller: &Caller, document: &RawValue) -> Option<Answe
     Some(Answer { id: id.to_owned(), outcome })
 }
 
-async fn dispatch(relay: &Relay, caller: &Caller, call: &Call<'_>) -> Result<Text> {
+async fn dispatch(app: &App, caller: &Caller, call: &Call<'_>) -> Result<Text> {
+    let relay = &app.relay;
     let params = || call.params();
     match call.method.as_str() {
         "message/send" => message_send::serve(relay, caller, params()?).await,
@@ -156,7 +157,7 @@ async fn dispatch(relay: &Relay, caller: &Caller, call: &Call<'_>) -> Result<Tex
         "tasks/list" => tasks_list::serve(relay, caller, params()?).await,
         "tasks/update" => tasks_update::serve(relay, caller, params()?).await,
         "tasks/cancel" => tasks_cancel::serve(relay, caller, params()?).await,
-        "agents/list" => agents_list::serve(relay, caller, params()?).await,
+        "agents/list" => agents_list::serve(app, params()?).await,
         _ => Err(Error::new(
             Symbol::MethodNotFound,
             "No such method; there are message/send, tasks/get, tasks/list, tasks/update, tasks/cancel and agents/list",
