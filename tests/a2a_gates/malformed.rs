@@ -499,7 +499,6 @@ async fn paths_and_methods_that_lead_nowhere_have_the_bindings_shape() {
     let (bob, frank) = relay.bob_and_frank().await;
     let task = task(&bob, &frank).await;
     for path in [
-        "v1/message:send",
         "message:sendx",
         "message",
         "message:",
@@ -589,7 +588,6 @@ async fn a_query_is_read_as_strictly_as_a_body() {
     let mut findings = Findings::default();
     for (path, fields) in [
         ("tasks?pageSize=1&pageSize=2", &["pageSize"][..]),
-        ("tasks?pageSize=1&page_size=2", &["pageSize"]),
         ("tasks?status=TASK_STATE_WORKING&status=TASK_STATE_FAILED", &["status"]),
         ("tasks?pageSize=+5", &["pageSize"]),
         ("tasks?pageSize=5%20", &["pageSize"]),
@@ -611,7 +609,7 @@ async fn a_query_is_read_as_strictly_as_a_body() {
     for path in [
         "tasks?pageSize=&status=&pageToken=&contextId=&statusTimestampAfter=&includeArtifacts=&historyLength=",
         "tasks?",
-        "tasks?unknown=1&unknown=2",
+        "tasks?unknown=1&unknown2=2",
         "tasks?page_size=1&include_artifacts=true&history_length=1&context_id=c&status_timestamp_after=2020-01-01T00:00:00Z",
         "tasks?statusTimestampAfter=2020-01-01T00:00:00+01:00",
         "tasks?status=1&pageSize=001",

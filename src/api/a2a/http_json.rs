@@ -201,16 +201,21 @@ fn query_document(query: Option<&str>, method: &Method) -> Result<Document> {
     let mut members = serde_json::Map::new();
     if *method == Method::GET {
         for (key, text) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            // Empty means absent.
+            if text.is_empty() {
+                continue;
+            }
             let value = match &*key {
                 "includeArtifacts" => text.parse::<bool>().map_or_else(|_| json!(text), Value::from),
                 // In a query a plus is a space; whoever forgot to encode it still meant one.
                 "statusTimestampAfter" => json!(text.replace(' ', "+")),
                 _ => json!(text),
             };
-            if members.insert(key.into_owned(), value).is_some() {
+            if members.contains_key(&*key) {
                 let message = "given twice; each parameter of this query has one value";
-                return Err(issue(Path::root(), "invalid_value", message).into());
+                return Err(issue(Path::root().key(&key), "invalid_value", message).into());
             }
+            members.insert(key.into_owned(), value);
         }
     }
     Ok(to_raw_value(&members).map_err(Error::internal)?)

@@ -11,7 +11,7 @@ use crate::api::a2a::extension::HandoffParams;
 use crate::domain::json::{Document, Issues, Object, Value};
 use crate::domain::message::Draft;
 use crate::domain::metadata::Metadata;
-use crate::domain::part::{PARTS_MAX, Parts};
+use crate::domain::part::{PARTS_MAX, Parts, is_base64};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::State;
 use crate::domain::webhook::{Authentication, NewWebhook, Secret, Target};
@@ -332,12 +332,13 @@ fn kept_part(part: &Object<'_>, texts: &mut Vec<String>, issues: &mut Issues) ->
 fn base64(value: Value<'_>, issues: &mut Issues) -> Option<String> {
     let path = value.path.clone();
     let text = value.string(issues)?;
-    if BASE64.decode_len(text.len()).is_ok() && BASE64.decode(text.as_bytes()).is_ok() {
+    if is_base64(&text) {
         return Some(format!("\"{text}\""));
     }
     let decoded = [&BASE64URL, &BASE64_NOPAD, &BASE64URL_NOPAD]
         .into_iter()
-        .find_map(|encoding| encoding.decode(text.as_bytes()).ok());
+        .find_map(|encoding| encoding.decode(text.as_bytes()).ok())
+        .filter(|_| !text.trim_end_matches('=').contains('='));
     if decoded.is_none() {
         issues.add(path, "invalid_value", "expected base64 (RFC 4648)");
     }
@@ -465,12 +466,19 @@ fn integer(value: Value<'_>, issues: &mut Issues) -> Option<i64> {
     let (path, raw) = (value.path.clone(), value.raw.get());
     let number = match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(text) => text.parse::<i32>().ok().map(i64::from),
-        None => value.integer(&mut Issues::default()).filter(|number| i32::try_from(*number).is_ok()),
+        // 3.0 and 3e0 are whole too.
+        None => serde_json::from_str::<f64>(raw).ok().filter(|number| number.fract() == 0.0).and_then(in_32_bits),
     };
     if number.is_none() {
         issues.add(path, "invalid_type", "expected a whole number of 32 bits");
     }
     number
+}
+
+fn in_32_bits(number: f64) -> Option<i64> {
+    let range = f64::from(i32::MIN)..=f64::from(i32::MAX);
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
+    range.contains(&number).then_some(number as i64)
 }
 
 /// A number of messages.
