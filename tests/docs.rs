@@ -22,7 +22,8 @@ use crate::support::{RelayProcess, example};
 
 const PROTOCOL: &str = "docs/protocol.md";
 const README: &str = "README.md";
-const DOCUMENTS: [&str; 4] = [README, PROTOCOL, "src/ARCHITECTURE.md", "CHANGELOG.md"];
+const A2A: &str = "docs/a2a.md";
+const DOCUMENTS: [&str; 5] = [README, PROTOCOL, A2A, "src/ARCHITECTURE.md", "CHANGELOG.md"];
 
 mod protocol {
     use super::*;
@@ -136,6 +137,17 @@ mod protocol {
             let shown: String = shown.chars().take_while(|digit| digit.is_ascii_digit() || *digit == ',').collect();
             assert_eq!(shown.replace(',', ""), limit.to_string(), "{name}");
         }
+    }
+}
+
+mod a2a {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_example_is_answered_as_shown() {
+        let story = Story::of(&Page::read(A2A)).await;
+        assert!(story.differences.is_empty(), "\n{}", story.differences);
+        assert!(story.calls.len() >= 8, "the examples did not run: {:?}", story.calls);
     }
 }
 
@@ -276,10 +288,12 @@ mod every_document {
             assert!(missing.is_empty(), "{name}: {missing:?}");
             assert!(page.broken_anchors().is_empty(), "{name}: {:?}", page.broken_anchors());
         }
-        // The README's links into the protocol.
-        let protocol = Page::read(PROTOCOL);
-        for anchor in Page::read(README).anchors_in(PROTOCOL) {
-            assert!(protocol.has_anchor(&anchor), "{README}: {PROTOCOL}#{anchor}");
+        // Links from one into another.
+        for (from, link, to) in [(README, PROTOCOL, PROTOCOL), (README, A2A, A2A), (A2A, "protocol.md", PROTOCOL)] {
+            let target = Page::read(to);
+            for anchor in Page::read(from).anchors_in(link) {
+                assert!(target.has_anchor(&anchor), "{from}: {to}#{anchor}");
+            }
         }
     }
 

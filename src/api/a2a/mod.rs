@@ -384,3 +384,18 @@ fn no_agent(handle: &dyn std::fmt::Display) -> Error {
     let handle: String = handle.to_string().chars().take(120).collect();
     Error::new(Symbol::RecipientNotFound, format!("No agent with handle '{handle}'; GET /agents shows who is there"))
 }
+
+#[cfg(test)]
+mod documented {
+    /// The rows of a table of docs/a2a.md, by its label, without its heading and without the marks of code.
+    pub(super) fn table(name: &str) -> Vec<Vec<String>> {
+        let page = include_str!("../../../docs/a2a.md");
+        let label = format!("<!-- table: {name} -->");
+        let rows = page.lines().skip_while(|line| *line != label).skip(1);
+        let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
+        let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().replace('`', "")).collect();
+        let rows: Vec<Vec<String>> = rows.map(cells).collect();
+        assert!(!rows.is_empty(), "docs/a2a.md has no table '{name}'");
+        rows
+    }
+}
