@@ -350,9 +350,9 @@ mod tests {
 
     #[test]
     fn the_routes_are_the_documented_ones() {
-        let routes = ROUTES.iter().map(|route| {
-            vec![format!("{} {}", route.method, route.path), route.operation.name().to_owned()]
-        });
+        let routes = ROUTES
+            .iter()
+            .map(|route| vec![format!("{} {}", route.method, route.path), route.operation.name().to_owned()]);
         assert_eq!(documented::table("http_json"), routes.collect::<Vec<_>>());
     }
 
