@@ -127,6 +127,10 @@ mod protocol {
             ("email", agent::EMAIL_MAX),
             ("skills", agent::SKILLS_MAX.0),
             ("repos_owned", agent::REPOS_MAX.0),
+            ("webhooks", webhook::WEBHOOKS_MAX),
+            ("webhook name", webhook::NAME_MAX),
+            ("webhook url", webhook::URL_MAX),
+            ("webhook token, credentials", webhook::SECRET_MAX),
             ("rate", usize::try_from(api::Settings::default().rate_limit).expect("a limit")),
         ];
         let rows = Page::read(PROTOCOL).table("limits");

@@ -10,6 +10,7 @@ mod rate_limit;
 mod document;
 pub mod rest;
 pub mod rpc;
+mod a2a;
 mod status;
 mod teammates;
 
@@ -45,11 +46,19 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Opens the routes under `/admin`; without one they are closed.
     pub admin_token: Option<AdminToken>,
+    /// Whether webhooks may lead to private addresses.
+    pub allow_private_webhooks: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { rate_limit: 60, public_url: None, allowed_hosts: Vec::new(), admin_token: None }
+        Settings {
+            rate_limit: 60,
+            public_url: None,
+            allowed_hosts: Vec::new(),
+            admin_token: None,
+            allow_private_webhooks: false,
+        }
     }
 }
 
@@ -73,6 +82,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let (stop, mut stopping) = watch::channel(false);
+    let courier = tokio::spawn(a2a::courier::run(relay.clone(), settings.allow_private_webhooks, stopping.clone()));
     let app = App {
         relay,
         hosts: Arc::new(Hosts::new(settings.public_url.as_deref(), &settings.allowed_hosts)),
@@ -97,13 +107,18 @@ pub async fn serve(
             std::future::pending::<()>().await;
         }
     };
-    tokio::select! {
+    let served = tokio::select! {
         served = server => served,
         () = out_of_time => {
             tracing::warn!("some requests were cut off: they were not done {GRACE:?} after the stop");
             Ok(())
         }
+    };
+    // It heard of the stop when the requests did, and ends within their time.
+    if let Err(error) = courier.await {
+        tracing::error!(%error, "the courier of webhooks panicked");
     }
+    served
 }
 
 /// Every route. What runs around each is in `request`, outermost first: request id, log line, panic net, host check.

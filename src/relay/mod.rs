@@ -12,6 +12,9 @@ pub mod keys;
 pub mod blocks;
 pub mod events;
 pub mod watch;
+pub mod webhooks;
+pub mod dead_letters;
+pub mod outbox;
 mod upkeep;
 
 use std::sync::Arc;
