@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use agentrelay::domain::event::EventKind;
 use agentrelay::domain::transition::{Carries, Side, State, Transition};
-use agentrelay::domain::{agent, artifact, json, metadata, page as pages, part, thread};
+use agentrelay::domain::{agent, artifact, json, metadata, page as pages, part, thread, webhook};
 use agentrelay::error::Symbol;
 use agentrelay::{api, store};
 use serde_json::Value;
