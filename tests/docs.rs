@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use agentrelay::domain::event::EventKind;
 use agentrelay::domain::transition::{Carries, Side, State, Transition};
-use agentrelay::domain::{agent, artifact, json, metadata, page as pages, part, thread};
+use agentrelay::domain::{agent, artifact, json, metadata, page as pages, part, thread, webhook};
 use agentrelay::error::Symbol;
 use agentrelay::{api, store};
 use serde_json::Value;
@@ -128,6 +128,10 @@ mod protocol {
             ("email", agent::EMAIL_MAX),
             ("skills", agent::SKILLS_MAX.0),
             ("repos_owned", agent::REPOS_MAX.0),
+            ("webhooks", webhook::WEBHOOKS_MAX),
+            ("webhook name", webhook::NAME_MAX),
+            ("webhook url", webhook::URL_MAX),
+            ("webhook token, credentials", webhook::SECRET_MAX),
             ("rate", usize::try_from(api::Settings::default().rate_limit).expect("a limit")),
         ];
         let rows = Page::read(PROTOCOL).table("limits");

@@ -29,6 +29,9 @@ mod hosts;
 mod process;
 mod faults;
 
+// Pushing what happens to whoever wants to be told.
+mod webhooks;
+
 // What holds for any sequence of calls, on any disk, after any crash.
 mod operations;
 mod boxes;

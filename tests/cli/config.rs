@@ -29,6 +29,7 @@ fn each_setting_is_shown_with_its_value_and_where_that_came_from() {
     allowed-host  relay.lan              flag --allowed-host
     rate-limit    600                    flag --rate-limit
     admin-token   -                      default
+    allow-private-webhooks  false default
     log-level     info                   default
     log-format    auto                   default
     ");
