@@ -113,7 +113,7 @@ async fn an_unknown_one_is_not_found_and_then_nothing_is_done() {
         }
     }
     receiver.only(0).await;
-    assert_eq!(ids(&story), [known.clone()]);
+    assert_eq!(ids(&story), std::slice::from_ref(&known));
     let both = vec![DeadLetterId::parse(&known).expect("an id"), DeadLetterId::parse(unknown).expect("an id")];
     let refused = story.relay.relay.drop_dead_letters(Letters::Ids(both)).await.expect_err("refused");
     assert_eq!(refused.symbol(), Symbol::RecipientNotFound);

@@ -1,7 +1,7 @@
 //! What is told, to whom, and with which proof.
 
 use super::*;
-use crate::support::{RelayProcess, message};
+use crate::support::{RelayProcess, command, message};
 use serde_json::json;
 
 #[tokio::test]
@@ -192,6 +192,35 @@ async fn delivery_goes_on_after_the_relay_was_killed() {
     let conn = relay.sqlite();
     let due = "SELECT count(*) FROM webhooks WHERE due_at IS NOT NULL";
     eventually(due, || conn.query_row(due, [], |row| row.get::<_, i64>(0)).expect("a count") == 0).await;
+    consistency::check(&conn);
+}
+
+#[tokio::test]
+async fn over_tls_the_receiver_proves_who_it_is_to_whom_the_machine_trusts() {
+    let receiver = Receiver::with_tls().await;
+    let story = Story::begin().await;
+    let good = receiver.url.replace("127.0.0.1", "localhost");
+    let thread = story.hand_over(&good).await;
+    let Story { mut relay, frank, .. } = story;
+    relay.stop().await;
+    let file = relay.data_file();
+    let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/webhooks/localhost.pem");
+    let conn = relay.sqlite();
+    let count = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a count");
+    // The machine's own authorities know nothing of this receiver.
+    let process = RelayProcess::start(&file, &["--allow-private-webhooks"]);
+    Agent { url: process.url.clone(), ..frank.clone() }.step(&thread.to_string(), "accept").await.result();
+    eventually("a failed try", || count("SELECT tries FROM webhooks") > 0).await;
+    receiver.only(0).await;
+    process.kill();
+    conn.execute("UPDATE webhooks SET due_at = 1", []).expect("due now");
+    let mut trusting = command(&file);
+    trusting.env("SSL_CERT_FILE", certificate);
+    let process = RelayProcess::start_by(trusting, &file, &["--allow-private-webhooks"]);
+    Agent { url: process.url.clone(), ..frank }.step(&thread.to_string(), "complete").await.result();
+    receiver.only(2).await;
+    assert_eq!(receiver.states(), ["WORKING", "COMPLETED"]);
+    eventually("all is told", || count("SELECT count(*) FROM webhooks WHERE due_at IS NOT NULL") == 0).await;
     consistency::check(&conn);
 }
 

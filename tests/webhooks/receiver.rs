@@ -1,5 +1,6 @@
 //! Somebody who is told: a server on a port of its own, which answers as it is bidden.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,6 +9,13 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::server::TlsStream;
 
 use super::eventually;
 
@@ -58,10 +66,30 @@ pub struct Receiver {
 
 impl Receiver {
     pub async fn start(reply: Reply) -> Receiver {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/told", listener.local_addr().expect("an address"));
         let receiver = Receiver { url, reply: Arc::new(Mutex::new(reply)), received: Arc::default() };
         let app = axum::Router::new().fallback(receive).with_state(receiver.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        receiver
+    }
+
+    /// One that takes whatever comes over TLS, with a certificate for localhost that only the tests trust.
+    pub async fn with_tls() -> Receiver {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("https://{}/told", listener.local_addr().expect("an address"));
+        let reply = Arc::new(Mutex::new(Reply::Status(204)));
+        let receiver = Receiver { url, reply, received: Arc::default() };
+        let app = axum::Router::new().fallback(receive).with_state(receiver.clone());
+        let certificate = CertificateDer::from_pem_slice(include_bytes!("localhost.pem")).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("localhost.key.pem")).expect("a key");
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .expect("an identity");
+        let listener = TlsListener { tcp: listener, acceptor: TlsAcceptor::from(Arc::new(config)) };
         tokio::spawn(async move { axum::serve(listener, app).await });
         receiver
     }
@@ -111,6 +139,30 @@ impl Receiver {
         let received = self.received();
         assert_eq!(received.len(), count, "{received:#?}");
         received
+    }
+}
+
+/// Connections that somebody trusts.
+struct TlsListener {
+    tcp: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl axum::serve::Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (tcp, address) = self.tcp.accept().await.expect("a connection");
+            if let Ok(tls) = self.acceptor.accept(tcp).await {
+                return (tls, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.tcp.local_addr()
     }
 }
 

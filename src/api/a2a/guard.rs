@@ -104,7 +104,7 @@ const SPECIAL_V4: [([u8; 4], u32); 17] = [
     ([240, 0, 0, 0], 4),     // reserved, and broadcast
 ];
 
-/// What is special inside 2000::/3, beyond which no address is public.
+/// What is special inside `2000::/3`, beyond which no address is public.
 const SPECIAL_V6: [(Ipv6Addr, u32); 4] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments: Teredo, benchmarks, ORCHID
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
