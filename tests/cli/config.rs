@@ -28,6 +28,8 @@ fn each_setting_is_shown_with_its_value_and_where_that_came_from() {
     public-url              https://relay.example  environment AGENTRELAY_PUBLIC_URL
     allowed-host            relay.lan              flag --allowed-host
     rate-limit              600                    flag --rate-limit
+    blocking-timeout        30                     default
+    public-cards            on                     default
     admin-token             -                      default
     allow-private-webhooks  false                  default
     log-level               info                   default
