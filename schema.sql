@@ -208,6 +208,7 @@ CREATE TABLE idempotency (
 CREATE TABLE webhooks (
     id              INTEGER PRIMARY KEY,
     thread          INTEGER NOT NULL REFERENCES threads,
+    sender          INTEGER NOT NULL REFERENCES agents,     -- of the thread: nobody's webhooks delay another's
     name            TEXT NOT NULL,                          -- its id on the wire, among the thread's
     url             TEXT NOT NULL,
     token           TEXT,                                   -- secrets are kept, because they are sent; nobody reads them
@@ -221,7 +222,7 @@ CREATE TABLE webhooks (
     UNIQUE (thread, name)
 ) STRICT;
 
-CREATE INDEX webhooks_due ON webhooks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX webhooks_due ON webhooks (sender, due_at) WHERE due_at IS NOT NULL;
 
 -- Updates that were given up on. One leaves with its webhook.
 CREATE TABLE dead_letters (
@@ -232,9 +233,11 @@ CREATE TABLE dead_letters (
     position        INTEGER NOT NULL,                       -- and which of its updates
     tries           INTEGER NOT NULL,
     error           TEXT NOT NULL,                          -- of the last try
-    died_at         INTEGER NOT NULL
+    died_at         INTEGER NOT NULL,
+    due_at          INTEGER                                 -- an operator wants it tried once more
 ) STRICT;
 
 CREATE INDEX dead_letters_of_webhook ON dead_letters (webhook);
+CREATE INDEX dead_letters_due ON dead_letters (due_at) WHERE due_at IS NOT NULL;
 
 INSERT INTO relay (id) VALUES (1);

@@ -42,6 +42,7 @@ CREATE TABLE contexts (
 CREATE TABLE webhooks (
     id              INTEGER PRIMARY KEY,
     thread          INTEGER NOT NULL REFERENCES threads,
+    sender          INTEGER NOT NULL REFERENCES agents,
     name            TEXT NOT NULL,
     url             TEXT NOT NULL,
     token           TEXT,
@@ -55,7 +56,7 @@ CREATE TABLE webhooks (
     UNIQUE (thread, name)
 ) STRICT;
 
-CREATE INDEX webhooks_due ON webhooks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX webhooks_due ON webhooks (sender, due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE dead_letters (
     id              INTEGER PRIMARY KEY,
@@ -65,7 +66,9 @@ CREATE TABLE dead_letters (
     position        INTEGER NOT NULL,
     tries           INTEGER NOT NULL,
     error           TEXT NOT NULL,
-    died_at         INTEGER NOT NULL
+    died_at         INTEGER NOT NULL,
+    due_at          INTEGER
 ) STRICT;
 
 CREATE INDEX dead_letters_of_webhook ON dead_letters (webhook);
+CREATE INDEX dead_letters_due ON dead_letters (due_at) WHERE due_at IS NOT NULL;

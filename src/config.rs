@@ -121,6 +121,13 @@ pub struct Settings {
     #[arg(long, value_name = "FILE")]
     pub admin_token_file: Option<PathBuf>,
 
+    /// Let webhooks lead to loopback and private addresses, for tests and labs
+    ///
+    /// Agents choose where their webhooks lead. Without this the relay connects to public addresses only, so that no
+    /// agent reaches through it what stands beside it.
+    #[arg(long, env = "AGENTRELAY_ALLOW_PRIVATE_WEBHOOKS", hide_env_values = true)]
+    pub allow_private_webhooks: bool,
+
     /// The least important events to log
     #[arg(
         long,
@@ -235,6 +242,7 @@ impl Settings {
             admin_token: self.admin_token()?.map(|(token, _)| token),
             blocking_timeout: Duration::from_secs(self.blocking_timeout),
             public_cards: self.public_cards == Switch::On,
+            allow_private_webhooks: self.allow_private_webhooks,
         })
     }
 
@@ -331,6 +339,7 @@ pub fn effective(common: &Common, settings: &Settings, matches: &ArgMatches) -> 
         "blocking_timeout" => json!(settings.blocking_timeout),
         "public_cards" => json!(name_of(&settings.public_cards)),
         "admin_token_file" => admin_token.map_or(Value::Null, |_| json!("(not shown)")),
+        "allow_private_webhooks" => json!(settings.allow_private_webhooks),
         "log_level" => json!(name_of(&settings.log_level)),
         "log_format" => json!(name_of(&settings.log_format)),
         _ => Value::Null,

@@ -10,13 +10,17 @@ const LAYERS: [&[&str]; 6] =
     [&["error"], &["domain"], &["store"], &["relay"], &["api"], &["cli", "config", "client", "main", "lib"]];
 
 /// Crates of the field that belong to one part of ours.
-const CONFINED: [(&str, &[&str]); 12] = [
+const CONFINED: [(&str, &[&str]); 16] = [
     ("rusqlite", &["store"]),
     ("r2d2", &["store"]),
     ("r2d2_sqlite", &["store"]),
     ("axum", &["api"]),
     ("http", &["api"]),
     ("tower", &["api"]),
+    ("hyper", &["api"]),
+    ("hyper_util", &["api"]),
+    ("tokio_rustls", &["api"]),
+    ("rustls_native_certs", &["api"]),
     ("clap", &["cli", "config"]),
     ("clap_complete", &["cli"]),
     ("comfy_table", &["cli"]),

@@ -647,3 +647,30 @@ mod the_detail {
         }
     }
 }
+
+#[tokio::test]
+async fn a_page_of_large_threads_ends_early_and_the_walk_goes_on() {
+    let relay = TestRelay::start().await;
+    let (bob, frank) = relay.bob_and_frank().await;
+    let sender = operations::caller(&relay.relay, &bob);
+    let large = "x".repeat(900_000);
+    for number in 0..7 {
+        operations::hand(&relay.relay, &sender, &frank.handle, &format!("{number} {large}"), None).await.expect("sent");
+    }
+    let recipient = operations::caller(&relay.relay, &frank);
+    let detail = Detail { messages: 1, artifacts: false };
+    let (mut sizes, mut cursor) = (Vec::new(), None);
+    loop {
+        let filter = BoxFilter::all(Scope::Inbox);
+        let list =
+            relay.relay.threads_by_change(&recipient, filter, detail, Limit::DEFAULT, cursor.as_deref(), Path::root());
+        let page = list.await.expect("a page");
+        sizes.push(page.threads.len());
+        assert_eq!(page.total, 7);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(sizes, [5, 2]);
+}

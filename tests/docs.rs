@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use agentrelay::domain::event::EventKind;
 use agentrelay::domain::transition::{Carries, Side, State, Transition};
-use agentrelay::domain::{agent, artifact, json, metadata, page as pages, part, thread};
+use agentrelay::domain::{agent, artifact, json, metadata, page as pages, part, thread, webhook};
 use agentrelay::error::Symbol;
 use agentrelay::{api, store};
 use serde_json::Value;
@@ -22,7 +22,8 @@ use crate::support::{RelayProcess, example};
 
 const PROTOCOL: &str = "docs/protocol.md";
 const README: &str = "README.md";
-const DOCUMENTS: [&str; 4] = [README, PROTOCOL, "src/ARCHITECTURE.md", "CHANGELOG.md"];
+const A2A: &str = "docs/a2a.md";
+const DOCUMENTS: [&str; 5] = [README, PROTOCOL, A2A, "src/ARCHITECTURE.md", "CHANGELOG.md"];
 
 mod protocol {
     use super::*;
@@ -32,7 +33,7 @@ mod protocol {
         let story = Story::of(&Page::read(PROTOCOL)).await;
         assert!(story.differences.is_empty(), "\n{}", story.differences);
 
-        for route in routes() {
+        for route in routes_of(PROTOCOL) {
             let shown = |(method, path): &(String, String)| route_matches(&route, method, path);
             assert!(story.calls.iter().any(shown), "{route} has no example");
         }
@@ -100,7 +101,7 @@ mod protocol {
     #[test]
     fn its_list_of_routes_is_complete() {
         let shown: BTreeSet<_> = Page::read(PROTOCOL).table("routes").into_iter().map(|row| row[0].clone()).collect();
-        assert_eq!(shown, routes());
+        assert_eq!(shown, routes_of(PROTOCOL));
     }
 
     #[test]
@@ -127,6 +128,10 @@ mod protocol {
             ("email", agent::EMAIL_MAX),
             ("skills", agent::SKILLS_MAX.0),
             ("repos_owned", agent::REPOS_MAX.0),
+            ("webhooks", webhook::WEBHOOKS_MAX),
+            ("webhook name", webhook::NAME_MAX),
+            ("webhook url", webhook::URL_MAX),
+            ("webhook token, credentials", webhook::SECRET_MAX),
             ("rate", usize::try_from(api::Settings::default().rate_limit).expect("a limit")),
         ];
         let rows = Page::read(PROTOCOL).table("limits");
@@ -135,6 +140,20 @@ mod protocol {
             let shown: String = row[1].chars().skip_while(|digit| !digit.is_ascii_digit()).collect();
             let shown: String = shown.chars().take_while(|digit| digit.is_ascii_digit() || *digit == ',').collect();
             assert_eq!(shown.replace(',', ""), limit.to_string(), "{name}");
+        }
+    }
+}
+
+mod a2a {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_example_is_answered_as_shown() {
+        let story = Story::of(&Page::read(A2A)).await;
+        assert!(story.differences.is_empty(), "\n{}", story.differences);
+        for route in routes_of(A2A) {
+            let shown = |(method, path): &(String, String)| route_matches(&route, method, path);
+            assert!(story.calls.iter().any(shown), "{route} has no example");
         }
     }
 }
@@ -276,10 +295,12 @@ mod every_document {
             assert!(missing.is_empty(), "{name}: {missing:?}");
             assert!(page.broken_anchors().is_empty(), "{name}: {:?}", page.broken_anchors());
         }
-        // The README's links into the protocol.
-        let protocol = Page::read(PROTOCOL);
-        for anchor in Page::read(README).anchors_in(PROTOCOL) {
-            assert!(protocol.has_anchor(&anchor), "{README}: {PROTOCOL}#{anchor}");
+        // Links from one into another.
+        for (from, link, to) in [(README, PROTOCOL, PROTOCOL), (README, A2A, A2A), (A2A, "protocol.md", PROTOCOL)] {
+            let target = Page::read(to);
+            for anchor in Page::read(from).anchors_in(link) {
+                assert!(target.has_anchor(&anchor), "{from}: {to}#{anchor}");
+            }
         }
     }
 
@@ -338,6 +359,14 @@ mod example {
           result: The web client reads pages; all tests pass.
         ");
     }
+}
+
+/// The routes that a document is about: A2A's have a page of their own.
+fn routes_of(document: &str) -> BTreeSet<String> {
+    let is_a2a = |route: &String| route.contains("/a2a/") || route.contains("/.well-known/");
+    let routes = routes().into_iter().filter(|route| is_a2a(route) == (document == A2A));
+    // With a slash at the end or without.
+    routes.map(|route| route.trim_end_matches('/').to_owned()).collect()
 }
 
 /// The routes of the server, as `METHOD /path`.

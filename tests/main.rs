@@ -32,6 +32,9 @@ mod faults;
 // A2A v1.0: what gets through its doors.
 mod a2a_gates;
 
+// Pushing what happens to whoever wants to be told.
+mod webhooks;
+
 // What holds for any sequence of calls, on any disk, after any crash.
 mod operations;
 mod boxes;

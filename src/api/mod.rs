@@ -54,6 +54,8 @@ pub struct Settings {
     pub blocking_timeout: Duration,
     /// Whether anybody may read the agents' A2A cards; otherwise only agents of the relay.
     pub public_cards: bool,
+    /// Whether webhooks may lead to private addresses.
+    pub allow_private_webhooks: bool,
 }
 
 impl Default for Settings {
@@ -65,6 +67,7 @@ impl Default for Settings {
             admin_token: None,
             blocking_timeout: Duration::from_secs(30),
             public_cards: true,
+            allow_private_webhooks: false,
         }
     }
 }
@@ -92,6 +95,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let (stop, mut stopping) = watch::channel(false);
+    let courier = tokio::spawn(a2a::courier::run(relay.clone(), settings.allow_private_webhooks, stopping.clone()));
     let app = App {
         relay,
         hosts: Arc::new(Hosts::new(settings.public_url.as_deref(), &settings.allowed_hosts)),
@@ -119,13 +123,18 @@ pub async fn serve(
             std::future::pending::<()>().await;
         }
     };
-    tokio::select! {
+    let served = tokio::select! {
         served = server => served,
         () = out_of_time => {
             tracing::warn!("some requests were cut off: they were not done {GRACE:?} after the stop");
             Ok(())
         }
+    };
+    // It heard of the stop when the requests did, and ends within their time.
+    if let Err(error) = courier.await {
+        tracing::error!(%error, "the courier of webhooks panicked");
     }
+    served
 }
 
 /// Every route. What runs around each is in `request`, outermost first: request id, log line, panic net, host check.

@@ -8,6 +8,7 @@ mod agent;
 mod key;
 mod block;
 mod audit;
+mod deadletters;
 mod backup;
 mod config;
 mod health;
@@ -57,6 +58,7 @@ enum Command {
     Unblock(block::UnblockArgs),
     Blocks(block::BlocksArgs),
     Audit(audit::Args),
+    Deadletters(deadletters::Args),
     Backup(backup::Args),
     Config(config::Args),
     Health(health::Args),
@@ -108,6 +110,7 @@ impl Invocation {
             Command::Unblock(args) => args.run(&common, console),
             Command::Blocks(args) => args.run(&common, console),
             Command::Audit(args) => args.run(&common, console),
+            Command::Deadletters(args) => args.run(&common, console),
             Command::Backup(args) => args.run(&common, console),
             Command::Config(args) => args.run(&common, &matches, console),
             Command::Health(args) => args.run(console),

@@ -7,7 +7,7 @@ use jiff::tz::Offset;
 
 use crate::domain::agent::{DESCRIPTION_MAX, EMAIL_MAX, Handle, NAME_MAX};
 use crate::domain::event::EventKind;
-use crate::domain::id::AgentId;
+use crate::domain::id::{AgentId, DeadLetterId};
 use crate::domain::time::Timestamp;
 use crate::relay::agents::AgentName;
 
@@ -17,6 +17,11 @@ pub(super) fn agent_name(text: &str) -> Result<AgentName, String> {
         Some(id) => Ok(AgentName::Id(id)),
         None => Handle::parse(text).map(AgentName::Handle),
     }
+}
+
+/// A dead letter by its id.
+pub(super) fn dead_letter_id(text: &str) -> Result<DeadLetterId, String> {
+    DeadLetterId::parse(text).ok_or_else(|| "an id has 26 characters; see agentrelay deadletters list".to_owned())
 }
 
 /// A name, role or label.

@@ -69,6 +69,8 @@ ids! {
     ThreadId
     /// A message's id.
     MessageId
+    /// The id of an update that was given up on.
+    DeadLetterId
 }
 
 /// Crockford's alphabet reads `I` and `L` as 1 and `O` as 0; here a text either is an id or is not one.

@@ -124,6 +124,19 @@ pub struct ThreadView {
     pub result_summary: Option<String>,
 }
 
+impl ThreadView {
+    /// About how many bytes its content has.
+    pub fn size(&self) -> usize {
+        let documents = |documents: &[Document]| documents.iter().map(|document| document.get().len()).sum::<usize>();
+        let messages = self.messages.iter().map(|message| {
+            let parts = message.draft.parts.documents.as_deref();
+            message.draft.parts.body.len() + parts.map_or(0, documents)
+        });
+        let artifacts = self.artifacts.iter().map(|artifact| artifact.document.get().len());
+        messages.sum::<usize>() + artifacts.sum::<usize>()
+    }
+}
+
 /// An artifact in its thread.
 #[derive(Clone, Debug)]
 pub struct ThreadArtifact {

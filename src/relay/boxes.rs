@@ -22,6 +22,9 @@ use crate::store::{Connection, boxes, events, threads};
 /// come to: what changed in the meantime is at the front again, and a new walk finds it there.
 const EVENTS_MAX: usize = 1_000;
 
+/// How much content a page holds, in bytes, before it ends with fewer threads than were asked for.
+pub const PAGE_BYTES: usize = 4 << 20;
+
 /// Whose threads a box holds.
 #[derive(Clone, Copy, Debug)]
 pub enum Scope {
@@ -66,7 +69,8 @@ impl Relay {
     /// Lists the caller's threads, last change first. Nobody learns of it, and no read cursor moves.
     ///
     /// A walk from page to page gives each thread once that the filter lets through all along, also when it changes while
-    /// the walk goes on. A thread that is sent meanwhile is not part of it.
+    /// the walk goes on. A thread that is sent meanwhile is not part of it. A page has fewer threads than `limit` also
+    /// where they hold more than [`PAGE_BYTES`].
     ///
     /// # Errors
     /// `invalid_params` at `cursor_path` for a cursor of another caller or of another filter.
@@ -95,8 +99,19 @@ impl Relay {
                 let rows: Vec<Row> = positions.iter().map(|position| position.thread).collect();
                 let found = positions.into_iter().zip(threads::get_all(conn, &rows)?).collect();
                 let page = Page::of(found, limit, &list, |(position, thread)| walk.at(*position, thread));
-                let views = page.items.into_iter().map(|(_, thread)| view(conn, thread, content.side, detail));
-                Ok(BoxPage { threads: views.collect::<Result<_>>()?, next_cursor: page.next_cursor, total })
+                let mut shown = BoxPage { threads: Vec::new(), next_cursor: page.next_cursor, total };
+                let (mut size, count) = (0, page.items.len());
+                for (index, (position, thread)) in page.items.into_iter().enumerate() {
+                    let here = walk.at(position, &thread);
+                    let view = view(conn, thread, content.side, detail)?;
+                    size += view.size();
+                    shown.threads.push(view);
+                    if size > PAGE_BYTES && index + 1 < count {
+                        shown.next_cursor = Some(list.cursor(&here));
+                        break;
+                    }
+                }
+                Ok(shown)
             })
             .await
     }

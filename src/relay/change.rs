@@ -14,7 +14,7 @@ use crate::relay::Caller;
 use crate::store::events::Change;
 use crate::store::idempotency::{self, Call};
 use crate::store::messages::Place;
-use crate::store::{Tx, artifacts, blocks, events, messages, threads};
+use crate::store::{Tx, artifacts, blocks, events, messages, threads, webhooks};
 
 /// What is about to become of a thread.
 pub(super) struct Next<'a> {
@@ -57,6 +57,7 @@ pub(super) fn commit(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, next
     artifacts::insert(tx, thread.row, thread.generation, caller.row(), next.artifacts)?;
     let detail = next.session_id.map(|session_id| json!({ "session_id": session_id }));
     let event = events::append_to_thread(tx, &caller.actor(), next.kind, change, detail.as_ref())?;
+    webhooks::mark_due(tx, thread.row)?;
     remember(tx, call, event)?;
     Ok(receipt)
 }

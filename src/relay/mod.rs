@@ -14,6 +14,8 @@ pub mod blocks;
 pub mod events;
 pub mod watch;
 pub mod webhooks;
+pub mod dead_letters;
+pub mod outbox;
 mod upkeep;
 
 use std::sync::Arc;

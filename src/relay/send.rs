@@ -14,7 +14,7 @@ use crate::error::{Error, Result, Symbol};
 use crate::relay::change::{Next, commit, refuse_if_blocked, refuse_if_changed, remember, standing};
 use crate::relay::replay::{Payload, replay};
 use crate::relay::threads::find_as_participant;
-use crate::relay::{Caller, Relay};
+use crate::relay::{Caller, Relay, webhooks};
 use crate::store::events::Change;
 use crate::store::idempotency::Call;
 use crate::store::messages::Place;
@@ -90,9 +90,10 @@ impl Relay {
     /// Sends a new handoff: it waits, on disk, until its recipient accepts it.
     ///
     /// # Errors
-    /// In this order: `duplicate_idempotency_key`, `recipient_not_found`, `invalid_params` for oneself,
-    /// `teammate_blocked`.
+    /// In this order: `invalid_params` for the webhook, `duplicate_idempotency_key`, `recipient_not_found`,
+    /// `invalid_params` for oneself, `teammate_blocked`.
     pub async fn send(&self, caller: &Caller, handoff: Handoff) -> Result<Receipt> {
+        webhooks::check(handoff.webhook.as_ref())?;
         let call = Payload::of("send", &handoff.metadata)
             .text(handoff.recipient.as_str())
             .text(handoff.intent.name())
@@ -100,6 +101,7 @@ impl Relay {
             .draft(Some(&handoff.message))
             .documents(&handoff.artifacts)
             .extra("context_id", handoff.context_id.as_deref())
+            .extra("webhook", handoff.webhook.as_ref().map(|webhook| &*webhook.target.url))
             .call(caller);
         let caller = caller.clone();
         self.store().write(move |tx| create(tx, &caller, call.as_ref(), &handoff)).await
@@ -108,14 +110,17 @@ impl Relay {
     /// Adds a message to a thread. An answer by the sender ends a wait for input.
     ///
     /// # Errors
-    /// In this order: `thread_not_found`, `not_a_participant`, `duplicate_idempotency_key`, `thread_terminal`,
-    /// `teammate_blocked`, `state_changed`.
+    /// In this order: `invalid_params` for the webhook, `thread_not_found`, `not_a_participant`,
+    /// `duplicate_idempotency_key`, `forbidden` for the recipient's webhook, `thread_terminal`, `teammate_blocked`,
+    /// `state_changed`, `invalid_params` for one webhook too many.
     pub async fn append(&self, caller: &Caller, append: Append) -> Result<Receipt> {
+        webhooks::check(append.webhook.as_ref())?;
         let call = Payload::of("append", &append.metadata)
             .text(&append.thread.to_string())
             .draft(Some(&append.message))
             .documents(&append.artifacts)
             .generation(append.expected_generation)
+            .extra("webhook", append.webhook.as_ref().map(|webhook| &*webhook.target.url))
             .call(caller);
         let caller = caller.clone();
         self.store().write(move |tx| add(tx, &caller, call.as_ref(), &append)).await
@@ -157,6 +162,9 @@ fn create(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, handoff: &Hando
         sequence_no: Some(1),
     };
     let event = events::append_to_thread(tx, &caller.actor(), EventKind::ThreadCreated, change, None)?;
+    if let Some(webhook) = &handoff.webhook {
+        webhooks::insert(tx, thread, caller.row(), 1, webhook)?;
+    }
     remember(tx, call, event)?;
     Ok(Receipt {
         thread: id,
@@ -173,12 +181,18 @@ fn add(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, append: &Append) -
     if let Some(receipt) = replay(tx, tx.now, call)? {
         return Ok(receipt);
     }
+    if append.webhook.is_some() {
+        webhooks::refuse_recipient(side)?;
+    }
     let Some(state) = thread.state.after_message(side) else {
         let message = format!("The thread is {} and takes no more messages; send a new handoff", thread.state.name());
         return Err(standing(Error::new(Symbol::ThreadTerminal, message), &thread));
     };
     refuse_if_blocked(tx, thread.other(side).row, caller)?;
     refuse_if_changed(&thread, append.expected_generation)?;
+    if let Some(webhook) = &append.webhook {
+        webhooks::refuse_if_full(tx, &thread, webhook, &webhooks::place())?;
+    }
 
     let next = Next {
         thread: &thread,
@@ -190,5 +204,9 @@ fn add(tx: &mut Tx<'_>, caller: &Caller, call: Option<&Call>, append: &Append) -
         artifacts: &append.artifacts,
         result_summary: None,
     };
-    commit(tx, caller, call, &next)
+    let receipt = commit(tx, caller, call, &next)?;
+    if let Some(webhook) = &append.webhook {
+        webhooks::insert(tx, thread.row, caller.row(), receipt.generation, webhook)?;
+    }
+    Ok(receipt)
 }

@@ -20,6 +20,8 @@ pub mod messages;
 pub mod artifacts;
 pub mod events;
 pub mod idempotency;
+pub mod webhooks;
+pub mod dead_letters;
 pub mod backup;
 
 use std::path::{Path, PathBuf};

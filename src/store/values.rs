@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::agent::Handle;
 use crate::domain::event::EventKind;
-use crate::domain::id::{AgentId, KeyId, MessageId, ThreadId};
+use crate::domain::id::{AgentId, DeadLetterId, KeyId, MessageId, ThreadId};
 use crate::domain::json::Document;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::State;
@@ -36,6 +36,7 @@ stored! {
     KeyId: value => id(value).map(KeyId::from_bytes), id => id.to_bytes().to_vec();
     ThreadId: value => id(value).map(ThreadId::from_bytes), id => id.to_bytes().to_vec();
     MessageId: value => id(value).map(MessageId::from_bytes), id => id.to_bytes().to_vec();
+    DeadLetterId: value => id(value).map(DeadLetterId::from_bytes), id => id.to_bytes().to_vec();
 }
 
 fn id(value: ValueRef<'_>) -> FromSqlResult<[u8; 16]> {

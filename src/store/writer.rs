@@ -71,7 +71,7 @@ fn last_id(conn: &Connection) -> rusqlite::Result<Option<[u8; 16]>> {
     conn.query_row(
         "SELECT max(id) FROM (
              SELECT max(ulid) AS id FROM threads UNION ALL SELECT max(ulid) FROM agents UNION ALL
-             SELECT max(ulid) FROM keys UNION ALL
+             SELECT max(ulid) FROM keys UNION ALL SELECT max(ulid) FROM dead_letters UNION ALL
              SELECT ulid FROM messages WHERE (thread, sequence_no) =
                  (SELECT thread, sequence_no FROM events WHERE sequence_no IS NOT NULL ORDER BY seq DESC LIMIT 1))",
         [],

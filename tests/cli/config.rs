@@ -21,16 +21,19 @@ fn each_setting_is_shown_with_its_value_and_where_that_came_from() {
     let mut command = config(&["--data", "/srv/relay.db", "--rate-limit", "600", "--allowed-host", "Relay.LAN"]);
     command.env("AGENTRELAY_LISTEN", "0.0.0.0:7420").env("AGENTRELAY_PUBLIC_URL", "https://relay.example/");
     assert_snapshot!(Ran::of(&mut command).ends(0).stdout, @r"
-    SETTING       VALUE                  SOURCE
-    data          /srv/relay.db          flag --data
-    output        table                  default
-    listen        0.0.0.0:7420           environment AGENTRELAY_LISTEN
-    public-url    https://relay.example  environment AGENTRELAY_PUBLIC_URL
-    allowed-host  relay.lan              flag --allowed-host
-    rate-limit    600                    flag --rate-limit
-    admin-token   -                      default
-    log-level     info                   default
-    log-format    auto                   default
+    SETTING                 VALUE                  SOURCE
+    data                    /srv/relay.db          flag --data
+    output                  table                  default
+    listen                  0.0.0.0:7420           environment AGENTRELAY_LISTEN
+    public-url              https://relay.example  environment AGENTRELAY_PUBLIC_URL
+    allowed-host            relay.lan              flag --allowed-host
+    rate-limit              600                    flag --rate-limit
+    blocking-timeout        30                     default
+    public-cards            on                     default
+    admin-token             -                      default
+    allow-private-webhooks  false                  default
+    log-level               info                   default
+    log-format              auto                   default
     ");
 }
 
@@ -76,6 +79,15 @@ fn every_variable_is_read_and_every_flag_is_stronger() {
         let mut command = config(&[flag, in_flag]);
         assert_eq!(read(command.env(variable, in_variable)), (in_flag.to_owned(), "flag".to_owned()));
     }
+    let allowed = |command: &mut Command| {
+        let settings = Ran::of(command.args(["--output", "json"])).ends(0).json()["settings"].clone();
+        let settings = settings.as_array().expect("settings").iter();
+        let named = |setting: &&Value| setting["name"] == "allow-private-webhooks";
+        settings.clone().find(named).expect("the setting")["value"].as_bool()
+    };
+    assert_eq!(allowed(&mut config(&["--allow-private-webhooks"])), Some(true));
+    assert_eq!(allowed(config(&[]).env("AGENTRELAY_ALLOW_PRIVATE_WEBHOOKS", "true")), Some(true));
+    assert_eq!(allowed(config(&[]).env("AGENTRELAY_ALLOW_PRIVATE_WEBHOOKS", "false")), Some(false));
     let mut command = config(&["--output", "table"]);
     let shown = Ran::of(command.env("AGENTRELAY_OUTPUT", "json")).ends(0).stdout;
     assert!(shown.starts_with("SETTING"), "{shown}");

@@ -28,6 +28,12 @@ impl Likeness {
         })
     }
 
+    /// Makes this text of the document stand for that of the relay.
+    pub fn stands_for(mut self, document: &str, relay: &str) -> Likeness {
+        self.texts.insert(document.to_owned(), relay.to_owned());
+        self
+    }
+
     /// Compares a whole value; the differences, each with its place.
     pub fn compare(&mut self, expected: &Value, found: &Value) -> Vec<String> {
         let mut differences = Vec::new();

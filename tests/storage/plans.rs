@@ -123,11 +123,15 @@ fn streams_and_audits_read_one_range_of_the_log() {
 }
 
 /// What is asked seldom, of few rows, or once.
-const MAY_BE_DEAR: [&str; 3] = [
+const MAY_BE_DEAR: [&str; 6] = [
     // At the start: from the end of the log back to the last message.
     "WHERE sequence_no IS NOT NULL ORDER BY seq DESC LIMIT 1",
     // `key list`: all keys, or one agent's.
     "WHERE :agent IS NULL OR keys.agent = :agent ORDER BY keys.id",
+    // `deadletters list`: from the newest one on, as many as are shown; and what is done to all of them.
+    "ORDER BY l.id DESC LIMIT ?",
+    "UPDATE dead_letters SET due_at = coalesce(due_at, ?)",
+    "DELETE FROM dead_letters",
     // Those whom one agent has blocked, by handle.
     "FROM blocks JOIN agents ON agents.id = blocks.blocked\n         WHERE blocker = ? ORDER BY handle",
 ];
@@ -183,6 +187,11 @@ fn a_hot_read_goes_through_the_index_that_was_made_for_it() {
         ("SELECT e.thread FROM audience a", "SEARCH a USING PRIMARY KEY (agent=? AND seq>?)"),
         ("SELECT at FROM events", "events_of_thread (thread=?)"),
         ("a.agent = ? AND a.seq > ?", "SEARCH a USING PRIMARY KEY (agent=? AND seq>?)"),
+        ("due_at IS NOT NULL AND sender > ?", "SEARCH webhooks USING COVERING INDEX webhooks_due (sender>?)"),
+        (
+            "WHERE sender = ? AND due_at <= ?",
+            "SEARCH webhooks USING COVERING INDEX webhooks_due (sender=? AND due_at<?)",
+        ),
     ] {
         let (_, sql) = statements
             .iter()

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 pub use self::answer::Answer;
-pub use self::process::{RelayProcess, example};
+pub use self::process::{RelayProcess, command, example, operate};
 
 pub const ADMIN_TOKEN: &str = "an-admin-token-for-tests";
 

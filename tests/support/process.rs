@@ -16,7 +16,12 @@ pub struct RelayProcess {
 impl RelayProcess {
     /// Starts a relay on this file, on a port of its own, without a rate limit.
     pub fn start(data_file: &Path, arguments: &[&str]) -> RelayProcess {
-        let mut child = command(data_file)
+        RelayProcess::start_by(command(data_file), data_file, arguments)
+    }
+
+    /// The same by a command of this file, which may have an environment of its own.
+    pub fn start_by(mut command: Command, data_file: &Path, arguments: &[&str]) -> RelayProcess {
+        let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--rate-limit", "0"])
             .args(arguments)
             .stdout(Stdio::null())

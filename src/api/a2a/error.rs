@@ -310,6 +310,38 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::a2a::documented;
+
+    #[test]
+    fn the_table_is_the_documented_one() {
+        let table = Kind::ALL.map(|kind| {
+            let row = kind.row();
+            let (code, status) = (row.rpc_code.to_string(), row.status.name().to_owned());
+            vec![format!("{kind:?}Error"), code, status, row.http_status.to_string(), row.reason.to_owned()]
+        });
+        assert_eq!(documented::table("a2a_errors"), table);
+    }
+
+    #[test]
+    fn what_is_not_a2as_own_is_as_documented() {
+        let documented = documented::table("native_errors");
+        for symbol in Symbol::ALL {
+            let failure = Failure::from(Error::new(symbol, "a refusal"));
+            let (reason, domain) = failure.reason();
+            let row = documented.iter().find(|row| row[0] == symbol.name());
+            if domain == DOMAIN {
+                assert!(row.is_none(), "{reason} is A2A's own");
+                continue;
+            }
+            // A call that only one side may make is refused at the door.
+            if symbol == Symbol::NotAuthorizedTransition {
+                continue;
+            }
+            let status = failure.status().name();
+            let shown = [reason, &failure.rpc_code().to_string(), status, &failure.http_status().to_string()];
+            assert_eq!(row.map(Vec::as_slice).unwrap_or_default(), shown, "{symbol:?}");
+        }
+    }
 
     #[test]
     fn a_reason_is_the_errors_name_in_upper_snake_case() {

@@ -347,3 +347,40 @@ impl sse::Frame for Frame {
         serde_json::to_string(&error_body(failure)).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::a2a::documented;
+
+    #[test]
+    fn the_routes_are_the_documented_ones() {
+        let routes = ROUTES
+            .iter()
+            .map(|route| vec![format!("{} {}", route.method, route.path), route.operation.name().to_owned()]);
+        assert_eq!(documented::table("http_json"), routes.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_path_leads_to_its_operation_with_or_without_the_tenant() {
+        let found = |method: Method, path: &str| {
+            let uri: Uri = format!("/a2a/frank%40acme/{path}").parse().expect("a path");
+            let target = Target::of(&method, &uri).ok()?;
+            assert_eq!(target.handle, "frank@acme");
+            Some((target.operation, target.params))
+        };
+        let id = |id: &str| vec![("id", id.to_owned())];
+        assert_eq!(found(Method::POST, "message:send"), Some((Operation::SendMessage, Vec::new())));
+        assert_eq!(found(Method::GET, "tasks/T"), Some((Operation::GetTask, id("T"))));
+        assert_eq!(found(Method::POST, "tasks/T:cancel"), Some((Operation::CancelTask, id("T"))));
+        assert_eq!(found(Method::POST, "tasks/T%3Acancel"), Some((Operation::CancelTask, id("T"))));
+        let config = vec![("taskId", "T".to_owned()), ("id", "a:b/c".to_owned())];
+        let operation = Operation::GetTaskPushNotificationConfig;
+        assert_eq!(found(Method::GET, "tasks/T/pushNotificationConfigs/a:b%2Fc"), Some((operation, config)));
+        let tenant = vec![("tenant", "frank@acme".to_owned())];
+        assert_eq!(found(Method::GET, "frank%40acme/tasks"), Some((Operation::ListTasks, tenant)));
+        for path in ["", "tasks/", "tasks/T:pause", "tasks/:cancel", "message:sent", "a/b/tasks", "tasks/T/x/y"] {
+            assert_eq!(found(Method::GET, path), None, "{path}");
+        }
+    }
+}

@@ -8,6 +8,9 @@ pub(super) mod json_rpc;
 pub(super) mod http_json;
 pub(super) mod grpc;
 pub(super) mod card;
+pub(super) mod courier;
+mod delivery;
+mod guard;
 mod sse;
 mod version;
 mod error;
@@ -207,7 +210,9 @@ impl Door {
 
     /// The new handoff that a message is, and what is needed to show it.
     fn handoff(&self, request: SendMessage) -> Result<(Handoff, Said)> {
-        self.refuse_own_door("send a task to")?;
+        if *self.caller.handle() == self.agent {
+            return Err(own_door());
+        }
         let intent = Intent::new(request.handoff.intent, request.handoff.proposed_action)?;
         let said = Said { context_id: request.context_id.clone(), draft: request.draft.clone() };
         let handoff = Handoff {
@@ -244,7 +249,8 @@ impl Door {
 
     /// Lists the tasks that the caller sent to this agent or, at its own door, those that were sent to it (3.1.4).
     async fn list_tasks(&self, request: ListTasks) -> Result<TaskList> {
-        let scope = if self.is_own_door() { Scope::Inbox } else { Scope::SentTo(self.agent()?.row) };
+        let agent = self.app.relay.find_agent(&AgentName::Handle(self.agent.clone()))?;
+        let scope = if agent.row == self.caller.row() { Scope::Inbox } else { Scope::SentTo(agent.row) };
         let states = match request.status {
             StatusFilter::Any => Vec::new(),
             StatusFilter::Is(state) => vec![state],
@@ -320,7 +326,7 @@ impl Door {
         let (thread, side) = self.app.relay.find_thread(&self.caller, thread_id(id)?)?;
         self.check_door(&thread)?;
         if side == Side::Recipient {
-            self.refuse_own_door("change a task of")?;
+            return Err(own_door());
         }
         let context_id = self.app.relay.context_id(&thread)?.unwrap_or_else(|| thread.id.to_string());
         Ok((thread, context_id))
@@ -346,31 +352,20 @@ impl Door {
         }
     }
 
-    /// Whether the caller is at its own door.
-    fn is_own_door(&self) -> bool {
-        *self.caller.handle() == self.agent
-    }
-
-    /// At its own door an agent reads what was sent to it. It works on that with the AgentRelay methods.
-    fn refuse_own_door(&self, act: &str) -> Result<()> {
-        if !self.is_own_door() {
-            return Ok(());
-        }
-        let message = format!(
-            "You cannot {act} yourself: under your own handle you read your inbox, and answer it with tasks/update at \
-             POST /a2a"
-        );
-        Err(Failure::A2a(Kind::UnsupportedOperation, message))
-    }
-
-    /// The agent behind the door.
+    /// The agent behind the door, if it may be sent to.
     fn agent(&self) -> Result<Agent> {
         let agent = self.app.relay.find_agent(&AgentName::Handle(self.agent.clone()))?;
-        if agent.disabled_at.is_some() && agent.row != self.caller.row() {
+        if agent.disabled_at.is_some() {
             return Err(no_agent(&self.agent).into());
         }
         Ok(agent)
     }
+}
+
+/// At its own door an agent reads what was sent to it. It works on that with the AgentRelay methods.
+fn own_door() -> Failure {
+    let message = "Under your own handle you read your inbox; answer it with tasks/update at POST /a2a";
+    Failure::A2a(Kind::UnsupportedOperation, message.to_owned())
 }
 
 /// What is kept of a message to show it.
@@ -383,4 +378,19 @@ struct Said {
 fn no_agent(handle: &dyn std::fmt::Display) -> Error {
     let handle: String = handle.to_string().chars().take(120).collect();
     Error::new(Symbol::RecipientNotFound, format!("No agent with handle '{handle}'; GET /agents shows who is there"))
+}
+
+#[cfg(test)]
+mod documented {
+    /// The rows of a table of docs/a2a.md, by its label, without its heading and without the marks of code.
+    pub(super) fn table(name: &str) -> Vec<Vec<String>> {
+        let page = include_str!("../../../docs/a2a.md");
+        let label = format!("<!-- table: {name} -->");
+        let rows = page.lines().skip_while(|line| *line != label).skip(1);
+        let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
+        let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().replace('`', "")).collect();
+        let rows: Vec<Vec<String>> = rows.map(cells).collect();
+        assert!(!rows.is_empty(), "docs/a2a.md has no table '{name}'");
+        rows
+    }
 }

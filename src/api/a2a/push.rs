@@ -19,7 +19,7 @@ impl Door {
     pub(super) async fn get_push_config(&self, params: &Object<'_>) -> Result<Outcome> {
         let request = PushConfigName::read(params)?;
         let thread = self.sent_task(&request.task_id)?.0.id;
-        let webhook = self.app.relay.webhook(&self.caller, thread, request.id).await?;
+        let webhook = self.app.relay.webhook(&self.caller, thread, &request.id).await?;
         // The specification has no error of its own for it (3.1.8).
         let webhook = webhook.ok_or_else(Failure::task_not_found)?;
         Ok(Outcome::Config(self.push_config(thread, webhook)))
@@ -35,7 +35,7 @@ impl Door {
     pub(super) async fn delete_push_config(&self, params: &Object<'_>) -> Result<Outcome> {
         let request = PushConfigName::read(params)?;
         let thread = self.sent_task(&request.task_id)?.0.id;
-        self.app.relay.remove_webhook(&self.caller, thread, request.id).await?;
+        self.app.relay.remove_webhook(&self.caller, thread, &request.id).await?;
         Ok(Outcome::Deleted)
     }
 

@@ -345,9 +345,9 @@ fn base64(value: Value<'_>, issues: &mut Issues) -> Option<String> {
     decoded.map(|bytes| format!("\"{}\"", BASE64.encode(&bytes)))
 }
 
-/// A push config's webhook. Whether the relay can use it, the relay says.
+/// A push config's webhook.
 fn webhook_of(config: &Object<'_>, issues: &mut Issues) -> Option<NewWebhook> {
-    let name = string(config, "id", issues);
+    let name = id(config, "id", issues);
     let url = required_string(config, "url", issues);
     let token = string(config, "token", issues).map(Secret::new);
     let authentication = field(config, "authentication").and_then(|value| value.object(issues));
@@ -355,7 +355,9 @@ fn webhook_of(config: &Object<'_>, issues: &mut Issues) -> Option<NewWebhook> {
         let credentials = string(&authentication, "credentials", issues).map(Secret::new);
         Some(Authentication { scheme: required_string(&authentication, "scheme", issues)?, credentials })
     });
-    Some(NewWebhook { name, target: Target { url: url?, token, authentication } })
+    let webhook = NewWebhook { name, target: Target { url: url?, token, authentication } };
+    webhook.check(&config.path(), issues);
+    Some(webhook)
 }
 
 /// The names of `TaskState`, in the order of their numbers. Unspecified is no filter; none of our threads ever waits for

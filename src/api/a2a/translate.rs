@@ -316,6 +316,12 @@ pub(super) fn updates(names: &Names, change: ThreadChange) -> Vec<StreamResponse
     updates
 }
 
+/// The same for a webhook, each as the body of one request.
+pub(super) fn told(thread: &Thread, context_id: Option<&str>, change: &ThreadChange) -> Vec<Vec<u8>> {
+    let updates = updates(&Names::new(thread, context_id), change.clone());
+    updates.iter().map(|update| serde_json::to_vec(update).unwrap_or_default()).collect()
+}
+
 /// The member `key`, when it is text.
 fn text(kept: &Object<'_>, key: &str) -> Option<String> {
     kept.optional(key)?.string(&mut Issues::default()).map(std::borrow::Cow::into_owned)

@@ -225,3 +225,15 @@ pub(super) struct PushConfigList {
     pub(super) configs: Vec<PushConfig>,
     pub(super) next_page_token: &'static str,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::a2a::documented;
+
+    #[test]
+    fn each_state_has_the_documented_name() {
+        let states = State::ALL.map(|state| vec![state.name().to_owned(), TaskState(state).name().to_owned()]);
+        assert_eq!(documented::table("a2a_states"), states);
+    }
+}
