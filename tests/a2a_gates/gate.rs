@@ -1,6 +1,8 @@
 //! A call of A2A with nothing hidden: each binding's answer down to its headers and trailers, and what it says in one
 //! shape for all three.
 
+use std::fmt;
+
 use a2a_pb::protojson as pb;
 use bytes::Bytes;
 use data_encoding::{BASE64, BASE64_NOPAD};
@@ -60,6 +62,12 @@ pub fn call(caller: &Agent, operation: &'static str, handle: &str, params: Value
     let headers = vec![("authorization".to_owned(), format!("Bearer {}", caller.key))];
     let call = Call { url: caller.url.clone(), operation, door: handle.to_owned(), params, query: String::new(), headers };
     call.header("a2a-version", "1.0")
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {} {}", self.operation, self.door, self.params)
+    }
 }
 
 impl Call {

@@ -3,3 +3,6 @@
 
 mod gate;
 mod malformed;
+mod errors;
+mod versions;
+mod matrix;

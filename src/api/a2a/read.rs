@@ -375,7 +375,9 @@ const STATES: [(&str, StatusFilter); 9] = [
 ];
 
 fn state(value: Value<'_>, issues: &mut Issues) -> Option<StatusFilter> {
-    let (path, number) = (value.path.clone(), value.raw.get().parse::<usize>().ok());
+    let path = value.path.clone();
+    // In a query a number is text.
+    let number = value.raw.get().trim_matches('"').parse::<usize>().ok();
     let name = value.string(&mut Issues::default()).unwrap_or_default();
     let found = match number {
         Some(number) => STATES.get(number),
