@@ -6,3 +6,5 @@ mod malformed;
 mod errors;
 mod versions;
 mod matrix;
+mod cards;
+mod rejections;

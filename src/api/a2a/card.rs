@@ -74,6 +74,7 @@ pub(super) struct AgentExtension {
 
 /// What only those with a key are told of an agent.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ExtendedParams {
     pub(super) handle: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,6 +87,7 @@ pub(super) struct ExtendedParams {
 
 /// The limits of a call.
 #[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Limits {
     pub(super) body_bytes: usize,
     pub(super) parts: usize,

@@ -153,7 +153,7 @@ impl Target {
         let mut found = matching(&segments);
         let mut tenant = None;
         if found.is_empty()
-            && let Some((first, rest)) = segments.split_first()
+            && let Some((first, rest)) = segments.split_first().filter(|(first, _)| !first.is_empty())
         {
             found = matching(rest);
             tenant = Some(("tenant", first.clone()));

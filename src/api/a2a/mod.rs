@@ -169,7 +169,8 @@ impl Door {
         } else {
             let (handoff, said) = self.handoff(request)?;
             let metadata = handoff.metadata.rest.clone();
-            let receipt = self.app.relay.send(&self.caller, handoff).await?;
+            let sent = self.app.relay.send(&self.caller, handoff).await;
+            let receipt = sent.map_err(|error| self.not_sent(error))?;
             if returns_at_once && !self.extension {
                 // All of the answer is known: nothing has to be read.
                 let names = Names::of_new(receipt.thread, said.context_id.as_deref());
@@ -202,7 +203,7 @@ impl Door {
             self.append(request).await?
         } else {
             let (handoff, _) = self.handoff(request)?;
-            self.app.relay.send(&self.caller, handoff).await?.thread
+            self.app.relay.send(&self.caller, handoff).await.map_err(|error| self.not_sent(error))?.thread
         };
         let (view, watcher) = self.app.relay.watch(&self.caller, thread).await?;
         Ok(Outcome::Stream(Box::new(TaskStream::new(self, view, watcher, detail, 0))))
@@ -222,6 +223,15 @@ impl Door {
             ..Handoff::new(self.agent.clone(), intent, request.draft)
         };
         Ok((handoff, said))
+    }
+
+    /// Why a handoff was refused. Under a former handle only the relay saw that this is the caller's own door.
+    fn not_sent(&self, error: Error) -> Failure {
+        let agent = || self.app.relay.find_agent(&AgentName::Handle(self.agent.clone()));
+        if error.symbol() == Symbol::InvalidParams && agent().is_ok_and(|agent| agent.row == self.caller.row()) {
+            return own_door();
+        }
+        error.into()
     }
 
     /// Adds a message to its task.

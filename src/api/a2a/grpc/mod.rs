@@ -44,8 +44,10 @@ pub(in crate::api) async fn serve(
     Extension(RequestId(request_id)): Extension<RequestId>,
     request: Request,
 ) -> Response {
+    // `application/grpc-web` and its like are something else.
     let is_grpc = |headers: &HeaderMap| {
-        headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+        let given = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().strip_prefix(b"application/grpc"));
+        given.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
     };
     if !is_grpc(request.headers()) {
         let message = "This is a gRPC service: call it with a gRPC client";
