@@ -2,15 +2,16 @@
 //!
 //! `cargo bench --bench load -- --help` explains the options, `options.rs` is the same text. The path of a measurement:
 //! `seed` fills a file, `stage` starts a server on a copy of it, `scenario` prepares what the connections will say,
-//! `drive` lets them say it, `measure` takes turns between relay and ceiling, `report` prints.
+//! `drive` lets them say it, `measure` takes turns between relay and ceiling, `report` prints. What is no rate of calls has
+//! a file of its own: `startup`, `a2a_event`, `a2a_idle`.
 
 // What is measured, and how it is told.
 mod measure;
-mod a2a_event;
-mod a2a_idle;
 mod options;
 mod report;
 mod startup;
+mod a2a_event;
+mod a2a_idle;
 mod targets;
 
 // What the connections say.
@@ -30,8 +31,8 @@ mod stage;
 
 // How fast they do.
 mod drive;
-mod grpc;
 mod http;
+mod grpc;
 mod sse;
 mod subscription;
 mod process;

@@ -7,10 +7,10 @@ use clap::{Parser, ValueEnum};
 
 /// Measure how fast a relay is, as calls per second and as a share of what HTTP alone could do
 ///
-/// Starts a release build of the relay on a seeded file, calls it over HTTP/1.1 keep-alive connections, and prints one
-/// JSON object per measurement on standard output. Each round on the relay is followed or preceded by one on a server
+/// Starts a release build of the relay on a seeded file, calls it over HTTP/1.1 keep-alive connections (for gRPC over
+/// HTTP/2, one call at a time on each too), and prints one JSON object per measurement on standard output. Each round on the relay is followed or preceded by one on a server
 /// that only parses the body and checks the key (the ceiling), with the same client: compare the ratios, not the
-/// absolute figures, between machines.
+/// absolute figures, between machines. What A2A sends is compared with `message/send` in the same way (`send_ratio`).
 ///
 /// Run it as `cargo bench --bench load -- [OPTIONS]`. Leave the machine alone meanwhile.
 #[derive(Debug, Parser)]
