@@ -1,15 +1,23 @@
 //! The clock: every line calls as fast as it is answered, until the time is over.
 
+use std::io;
 use std::time::{Duration, Instant};
 
-use crate::http::Connection;
+use crate::http::Request;
 use crate::script::Script;
 use crate::statistics::Latencies;
+use crate::{grpc, http};
 
 /// One connection and what it has to say.
 pub(crate) struct Line {
     pub(crate) connection: Connection,
     pub(crate) script: Script,
+}
+
+/// By which protocol a line calls.
+pub(crate) enum Connection {
+    Http(http::Connection),
+    Grpc(Box<grpc::Connection>),
 }
 
 /// What a drive has seen.
@@ -51,8 +59,8 @@ async fn talk(mut line: Line, end: Instant) -> (Option<Line>, Drive) {
             break;
         };
         match line.connection.call(request).await {
-            Ok(reply) if reply.is_success() => {}
-            Ok(reply) => drive.fail(|| reply.to_string()),
+            Ok(Ok(())) => {}
+            Ok(Err(refusal)) => drive.fail(|| refusal),
             Err(error) => {
                 drive.fail(|| error.to_string());
                 return (None, drive);
@@ -63,6 +71,19 @@ async fn talk(mut line: Line, end: Instant) -> (Option<Line>, Drive) {
         before = after;
     }
     (Some(line), drive)
+}
+
+impl Connection {
+    /// Calls, and tells how the call was refused if it was.
+    async fn call(&mut self, request: &Request) -> io::Result<Result<(), String>> {
+        match self {
+            Connection::Http(connection) => {
+                let reply = connection.call(request).await?;
+                Ok(if reply.is_success() { Ok(()) } else { Err(reply.to_string()) })
+            }
+            Connection::Grpc(connection) => connection.call(request).await,
+        }
+    }
 }
 
 impl Drive {

@@ -85,7 +85,7 @@ async fn inbox(stage: &Stage, agent: &Agent) -> Result<Vec<ThreadId>> {
 }
 
 /// Calls and takes the result out of its envelope.
-async fn ask(line: &mut Connection, request: &Request) -> Result<Value> {
+pub(crate) async fn ask(line: &mut Connection, request: &Request) -> Result<Value> {
     let reply = line.call(request).await?;
     if !reply.is_success() {
         return Err(format!("preparing failed: {reply}").into());

@@ -11,13 +11,14 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A JSON-RPC request whose ids are overwritten in place. A placeholder is as long as what replaces it, so the
-/// `content-length` never changes.
+/// A request whose ids are overwritten in place. A placeholder is as long as what replaces it, so no length ever changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
     thread_at: Option<usize>,
     idempotency_key_at: Option<usize>,
+    /// What a reply's body has near its start when the call did what it asked for.
+    success: &'static [u8],
 }
 
 impl Request {
@@ -33,22 +34,51 @@ impl Request {
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
-        let place = |placeholder| body.find(placeholder).map(|at| head.len() + at);
+        Request::new([head.as_bytes(), body.as_bytes()].concat(), br#""result":"#)
+    }
+
+    /// A call of A2A's JSON-RPC binding at this agent's door.
+    pub(crate) fn a2a_json_rpc(host: SocketAddr, handle: &str, key: &str, body: &str) -> Request {
+        Request::new(post_a2a(host, handle, key, body), br#""result":"#)
+    }
+
+    /// A call of A2A's HTTP+JSON binding at this agent's door that sends a message, and is answered with the task.
+    pub(crate) fn a2a_http_json(host: SocketAddr, handle: &str, key: &str, body: &str) -> Request {
+        Request::new(post_a2a(host, &format!("{handle}/message:send"), key, body), br#""task":"#)
+    }
+
+    /// A gRPC message, as a connection of [`crate::grpc`] sends it.
+    pub(crate) fn grpc(message: &impl prost::Message) -> Request {
+        // Not compressed, and the length.
+        let mut bytes = vec![0; 5];
+        // Infallible: a vector grows.
+        let _ = message.encode(&mut bytes);
+        let length = u32::try_from(bytes.len() - 5).unwrap_or(u32::MAX);
+        bytes[1..5].copy_from_slice(&length.to_be_bytes());
+        Request::new(bytes, b"")
+    }
+
+    fn new(bytes: Vec<u8>, success: &'static [u8]) -> Request {
+        let place =
+            |placeholder: &str| bytes.windows(placeholder.len()).position(|window| window == placeholder.as_bytes());
         Request {
             thread_at: place(Request::THREAD),
             idempotency_key_at: place(Request::IDEMPOTENCY_KEY),
-            bytes: [head.as_bytes(), body.as_bytes()].concat(),
+            bytes,
+            success,
         }
     }
 
     /// A plain `GET`, with a key or without.
     pub(crate) fn get(host: SocketAddr, path: &str, key: Option<&str>) -> Request {
         let authorization = key.map_or_else(String::new, |key| format!("authorization: Bearer {key}\r\n"));
-        Request {
-            thread_at: None,
-            idempotency_key_at: None,
-            bytes: format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{authorization}\r\n").into_bytes(),
-        }
+        let bytes = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\na2a-version: 1.0\r\n{authorization}\r\n");
+        Request { bytes: bytes.into_bytes(), thread_at: None, idempotency_key_at: None, success: b"" }
+    }
+
+    /// All of it, as it is sent.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Whether the request names a thread.
@@ -82,6 +112,12 @@ impl ThreadId {
         ThreadId(text)
     }
 
+    /// The text.
+    pub(crate) fn text(&self) -> &str {
+        // Ids come from text.
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
+
     /// Takes the id from its text.
     pub(crate) fn parse(text: &str) -> Option<ThreadId> {
         text.as_bytes().try_into().ok().map(ThreadId)
@@ -101,6 +137,7 @@ pub(crate) struct Connection {
 pub(crate) struct Reply<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
+    success: &'static [u8],
 }
 
 impl Connection {
@@ -113,22 +150,38 @@ impl Connection {
 
     /// Sends the request and waits for the whole reply.
     pub(crate) async fn call(&mut self, request: &Request) -> io::Result<Reply<'_>> {
-        self.stream.write_all(&request.bytes).await?;
-        self.filled = 0;
-        let head = loop {
-            self.read_some().await?;
-            if let Some(head) = Head::parse(&self.buffer[..self.filled])? {
-                break head;
-            }
-        };
-        let end = head.len + head.content_length;
+        let head = self.ask(request).await?;
+        let length = head.content_length.ok_or_else(|| malformed("the reply has no content-length"))?;
+        let end = head.len + length;
         if self.buffer.len() < end {
             self.buffer.resize(end, 0);
         }
         while self.filled < end {
             self.read_some().await?;
         }
-        Ok(Reply { status: head.status, body: &self.buffer[head.len..end] })
+        Ok(Reply { status: head.status, body: &self.buffer[head.len..end], success: request.success })
+    }
+
+    /// Sends the request and gives the socket away after the head of a good reply, with what was read beyond it: the
+    /// reply is a stream.
+    pub(crate) async fn stream(mut self, request: &Request) -> io::Result<(TcpStream, Vec<u8>)> {
+        let head = self.ask(request).await?;
+        if head.status != 200 {
+            return Err(malformed("a stream was refused"));
+        }
+        self.buffer.truncate(self.filled);
+        Ok((self.stream, self.buffer.split_off(head.len)))
+    }
+
+    async fn ask(&mut self, request: &Request) -> io::Result<Head> {
+        self.stream.write_all(&request.bytes).await?;
+        self.filled = 0;
+        loop {
+            self.read_some().await?;
+            if let Some(head) = Head::parse(&self.buffer[..self.filled])? {
+                return Ok(head);
+            }
+        }
     }
 
     async fn read_some(&mut self) -> io::Result<()> {
@@ -146,14 +199,13 @@ impl Connection {
 }
 
 impl Reply<'_> {
-    /// Whether the call did what it asked for: HTTP 200 and a JSON-RPC result.
+    /// Whether the call did what it asked for: HTTP 200 and what its protocol calls a result.
     pub(crate) fn is_success(&self) -> bool {
         // Servers write the envelope first, so its `result` is near the start and the large rest need not be searched.
         const ENVELOPE_MAX: usize = 128;
-        const RESULT: &[u8] = b"\"result\":";
 
         let start = &self.body[..self.body.len().min(ENVELOPE_MAX)];
-        self.status == 200 && start.windows(RESULT.len()).any(|window| window == RESULT)
+        self.status == 200 && start.windows(self.success.len().max(1)).any(|window| window == self.success)
     }
 }
 
@@ -172,7 +224,8 @@ struct Head {
     status: u16,
     /// With the empty line that ends it.
     len: usize,
-    content_length: usize,
+    /// Absent when the reply is a stream.
+    content_length: Option<usize>,
 }
 
 impl Head {
@@ -192,12 +245,21 @@ impl Head {
         let content_length = lines
             .filter_map(|line| line.split_once(':'))
             .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-            .and_then(|(_, value)| value.trim().parse().ok())
-            .ok_or_else(|| malformed("the reply has no content-length"))?;
+            .and_then(|(_, value)| value.trim().parse().ok());
         Ok(Some(Head { status, len: end + END.len(), content_length }))
     }
 }
 
-fn malformed(what: &'static str) -> io::Error {
+/// A `POST` below `/a2a/`.
+fn post_a2a(host: SocketAddr, path: &str, key: &str, body: &str) -> Vec<u8> {
+    let head = format!(
+        "POST /a2a/{path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {key}\r\na2a-version: 1.0\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body.as_bytes()].concat()
+}
+
+pub(crate) fn malformed(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }

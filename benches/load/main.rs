@@ -2,13 +2,16 @@
 //!
 //! `cargo bench --bench load -- --help` explains the options, `options.rs` is the same text. The path of a measurement:
 //! `seed` fills a file, `stage` starts a server on a copy of it, `scenario` prepares what the connections will say,
-//! `drive` lets them say it, `measure` takes turns between relay and ceiling, `report` prints.
+//! `drive` lets them say it, `measure` takes turns between relay and ceiling, `report` prints. What is no rate of calls has
+//! a file of its own: `startup`, `a2a_event`, `a2a_idle`.
 
 // What is measured, and how it is told.
 mod measure;
 mod options;
 mod report;
 mod startup;
+mod a2a_event;
+mod a2a_idle;
 mod targets;
 
 // What the connections say.
@@ -29,6 +32,9 @@ mod stage;
 // How fast they do.
 mod drive;
 mod http;
+mod grpc;
+mod sse;
+mod subscription;
 mod process;
 mod statistics;
 
@@ -36,12 +42,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::measure::{Plan, Subject, compare};
-use crate::options::Options;
+use crate::options::{Choice, Options};
 use crate::remote::Remote;
+use crate::scenario::Scenario;
 use crate::seed::Seed;
 
 /// Nobody acts on the kind of an error here: it is printed.
@@ -118,16 +125,33 @@ async fn run(options: &Options) -> Result<bool> {
     each(options, &plan, &subjects).await
 }
 
-/// Each scenario with each number of connections.
+/// Each choice, and where calls are counted, with each number of connections. The first subject is the relay.
 async fn each(options: &Options, plan: &Plan, subjects: &[Subject<'_>]) -> Result<bool> {
-    let all = scenario::ALL;
-    let scenarios = if options.scenario.is_empty() { &all[..] } else { &options.scenario };
+    let relay = subjects[0];
+    let choices = if options.scenario.is_empty() { Choice::value_variants() } else { &options.scenario };
     let mut errors = 0;
-    for &scenario in scenarios {
+    for &choice in choices {
+        let everybody = |scenario| subjects.iter().map(|&subject| (scenario, subject)).collect::<Vec<_>>();
+        let contestants = match choice {
+            Choice::Get => everybody(Scenario::Get),
+            Choice::List => everybody(Scenario::List),
+            Choice::Create => everybody(Scenario::Create),
+            Choice::Append => everybody(Scenario::Append),
+            Choice::AcceptComplete => everybody(Scenario::AcceptComplete),
+            Choice::A2aSend => scenario::SENDS.map(|scenario| (scenario, relay)).to_vec(),
+            Choice::A2aEvent => {
+                a2a_event::measure(plan, relay).await?;
+                continue;
+            }
+            Choice::A2aIdle => {
+                a2a_idle::measure(plan, relay).await?;
+                continue;
+            }
+        };
         for &connections in &options.connections {
-            let contestants = compare(plan, scenario, connections, subjects).await?;
-            report::print(plan, scenario, connections, &contestants)?;
-            errors += contestants.iter().map(measure::Contestant::errors).sum::<u64>();
+            let measured = compare(plan, connections, contestants.iter().copied()).await?;
+            report::print(plan, connections, &measured)?;
+            errors += measured.iter().map(measure::Contestant::errors).sum::<u64>();
         }
     }
     Ok(errors == 0)

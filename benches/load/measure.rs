@@ -14,7 +14,6 @@ use tokio::time::interval;
 use crate::Result;
 use crate::cast::Cast;
 use crate::drive::{Line, drive};
-use crate::http::Connection;
 use crate::process::{self, Memory};
 use crate::remote::Remote;
 use crate::scenario::Scenario;
@@ -37,8 +36,9 @@ pub(crate) struct Plan {
     pub(crate) rounds: u32,
 }
 
-/// One subject's rounds.
+/// One subject's rounds at one scenario.
 pub(crate) struct Contestant<'a> {
+    pub(crate) scenario: Scenario,
     pub(crate) subject: Subject<'a>,
     pub(crate) rounds: Vec<Round>,
     stage: Option<Stage>,
@@ -57,22 +57,21 @@ pub(crate) struct Round {
     pub(crate) wal_max_bytes: Option<u64>,
 }
 
-/// Lets the subjects take turns, every other round in the opposite order, so that none always comes first.
+/// Lets the contestants take turns, every other round in the opposite order, so that none always comes first.
 pub(crate) async fn compare<'a>(
     plan: &Plan,
-    scenario: Scenario,
     connections: usize,
-    subjects: &[Subject<'a>],
+    contestants: impl IntoIterator<Item = (Scenario, Subject<'a>)>,
 ) -> Result<Vec<Contestant<'a>>> {
-    let contestant = |&subject| Contestant { subject, rounds: Vec::new(), stage: None };
-    let mut contestants: Vec<Contestant> = subjects.iter().map(contestant).collect();
+    let contestant = |(scenario, subject)| Contestant { scenario, subject, rounds: Vec::new(), stage: None };
+    let mut contestants: Vec<Contestant> = contestants.into_iter().map(contestant).collect();
     for number in 0..plan.rounds {
         let mut order: Vec<&mut Contestant> = contestants.iter_mut().collect();
         if number % 2 == 1 {
             order.reverse();
         }
         for contestant in order {
-            contestant.play(plan, scenario, connections).await?;
+            contestant.play(plan, connections).await?;
         }
     }
     for contestant in &mut contestants {
@@ -106,7 +105,8 @@ impl Contestant<'_> {
         peaks.reduce(f64::max)
     }
 
-    async fn play(&mut self, plan: &Plan, scenario: Scenario, connections: usize) -> Result<()> {
+    async fn play(&mut self, plan: &Plan, connections: usize) -> Result<()> {
+        let scenario = self.scenario;
         let stage = match self.stage.take() {
             Some(stage) => stage,
             None => self.subject.stage(plan).await?,
@@ -130,7 +130,8 @@ impl Contestant<'_> {
 }
 
 impl Subject<'_> {
-    async fn stage(self, plan: &Plan) -> Result<Stage> {
+    /// Starts the server, if it does not run yet.
+    pub(crate) async fn stage(self, plan: &Plan) -> Result<Stage> {
         match self {
             Subject::Relay { seed, grouping } => Stage::relay(&plan.program, seed, grouping).await,
             Subject::Remote(remote) => Ok(Stage::remote(remote)),
@@ -155,8 +156,9 @@ async fn round(plan: &Plan, scenario: Scenario, connections: usize, stage: &Stag
     const WARM_UP: Duration = Duration::from_millis(500);
 
     let mut lines = Vec::with_capacity(connections);
-    for script in scenario.scripts(stage, connections, WARM_UP + plan.seconds).await? {
-        lines.push(Line { connection: Connection::open(stage.address).await?, script });
+    let scripts = scenario.scripts(stage, connections, WARM_UP + plan.seconds).await?;
+    for (number, script) in scripts.into_iter().enumerate() {
+        lines.push(Line { connection: scenario.connect(stage, number).await?, script });
     }
     let (lines, warm_up) = drive(lines, WARM_UP).await;
     let cpu_time = || process::cpu_time(stage.pid?);

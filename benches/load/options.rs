@@ -3,16 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
-
-use crate::scenario::Scenario;
+use clap::{Parser, ValueEnum};
 
 /// Measure how fast a relay is, as calls per second and as a share of what HTTP alone could do
 ///
-/// Starts a release build of the relay on a seeded file, calls it over HTTP/1.1 keep-alive connections, and prints one
-/// JSON object per measurement on standard output. Each round on the relay is followed or preceded by one on a server
+/// Starts a release build of the relay on a seeded file, calls it over HTTP/1.1 keep-alive connections (for gRPC over
+/// HTTP/2, one call at a time on each too), and prints one JSON object per measurement on standard output. Each round on the relay is followed or preceded by one on a server
 /// that only parses the body and checks the key (the ceiling), with the same client: compare the ratios, not the
-/// absolute figures, between machines.
+/// absolute figures, between machines. What A2A sends is compared with `message/send` in the same way (`send_ratio`).
 ///
 /// Run it as `cargo bench --bench load -- [OPTIONS]`. Leave the machine alone meanwhile.
 #[derive(Debug, Parser)]
@@ -26,9 +24,9 @@ pub(crate) struct Options {
 
     /// What to measure: one or more, separated by commas [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
-    pub(crate) scenario: Vec<Scenario>,
+    pub(crate) scenario: Vec<Choice>,
 
-    /// How many connections call at the same time, each one call at a time
+    /// How many connections call at the same time, each one call at a time; `a2a-event` and `a2a-idle` have their own
     #[arg(long, value_delimiter = ',', default_value = "1,16,64", value_parser = connections)]
     pub(crate) connections: Vec<usize>,
 
@@ -77,6 +75,31 @@ pub(crate) struct Options {
     /// Cargo passes this to every benchmark.
     #[arg(long, hide = true)]
     pub(crate) bench: bool,
+}
+
+/// What can be measured by itself, reading first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Choice {
+    /// `tasks/get` of threads with 20 messages, read before, so that no read cursor moves
+    Get,
+    /// `tasks/list` of an inbox's first 50 threads in any state
+    List,
+    /// `message/send` of new handoffs, each with a fresh idempotency key
+    Create,
+    /// `message/send` into threads of the same connection
+    Append,
+    /// `tasks/update`: accept and complete a handoff, two calls
+    AcceptComplete,
+    /// A2A's `SendMessage`, not waiting for the agent, by each of the three bindings, and `message/send` beside them
+    #[value(name = "a2a-send")]
+    A2aSend,
+    /// The time from a recipient's `tasks/update` until an A2A subscriber has read of it
+    #[value(name = "a2a-event")]
+    A2aEvent,
+    /// The memory that 1,000 A2A subscribers cost while nothing happens
+    #[value(name = "a2a-idle")]
+    A2aIdle,
 }
 
 fn connections(text: &str) -> Result<usize, String> {

@@ -9,11 +9,14 @@ use crate::measure::{Contestant, Plan, Round, Subject};
 use crate::scenario::Scenario;
 use crate::statistics::median;
 
-/// Prints one line per contestant. The ceiling, if it took part, is what each is divided by.
-pub(crate) fn print(plan: &Plan, scenario: Scenario, connections: usize, contestants: &[Contestant]) -> Result<()> {
+/// Prints one line per contestant. The ceiling, if it took part, is what each is divided by; and what A2A sends, by what
+/// `message/send` does.
+pub(crate) fn print(plan: &Plan, connections: usize, contestants: &[Contestant]) -> Result<()> {
     let ceiling = contestants.iter().find(|contestant| matches!(contestant.subject, Subject::Ceiling(_)));
+    let send = contestants.iter().find(|contestant| contestant.scenario == Scenario::Create);
     for contestant in contestants {
-        line(&Measurement::new(plan, scenario, connections, contestant, ceiling))?;
+        let send = send.filter(|_| contestant.scenario.is_a2a_send());
+        line(&Measurement::new(plan, connections, contestant, ceiling, send))?;
     }
     Ok(())
 }
@@ -52,15 +55,18 @@ struct Measurement<'a> {
     ceiling_ratio: Option<f64>,
     /// One for each round.
     ceiling_ratios: Vec<f64>,
+    /// Of A2A's ways to send: the share of what `message/send` does.
+    send_ratio: Option<f64>,
+    send_ratios: Vec<f64>,
 }
 
 impl Measurement<'_> {
     fn new<'a>(
         plan: &Plan,
-        scenario: Scenario,
         connections: usize,
         contestant: &'a Contestant,
         ceiling: Option<&Contestant>,
+        send: Option<&Contestant>,
     ) -> Measurement<'a> {
         let rounds = &contestant.rounds;
         let (subject, threads, grouping) = match contestant.subject {
@@ -70,10 +76,12 @@ impl Measurement<'_> {
         };
         let median_of = |figure: fn(&Round) -> f64| contestant.median(|round| Some(figure(round))).map(rounded);
         let max_of = |figure: fn(&Round) -> Option<f64>| rounds.iter().filter_map(figure).reduce(f64::max).map(rounded);
-        let ceiling_ratios =
-            ceiling.map(|ceiling| contestant.ratios(ceiling, |round| Some(round.calls_per_s))).unwrap_or_default();
+        let ratios = |other: Option<&Contestant>| -> Vec<f64> {
+            other.map(|other| contestant.ratios(other, |round| Some(round.calls_per_s))).unwrap_or_default()
+        };
+        let (ceiling_ratios, send_ratios) = (ratios(ceiling), ratios(send));
         Measurement {
-            scenario,
+            scenario: contestant.scenario,
             connections,
             subject,
             threads,
@@ -94,6 +102,8 @@ impl Measurement<'_> {
             wal_max_bytes: rounds.iter().filter_map(|round| round.wal_max_bytes).max(),
             ceiling_ratio: median(ceiling_ratios.iter().copied()).map(rounded),
             ceiling_ratios: ceiling_ratios.into_iter().map(rounded).collect(),
+            send_ratio: median(send_ratios.iter().copied()).map(rounded),
+            send_ratios: send_ratios.into_iter().map(rounded).collect(),
         }
     }
 }

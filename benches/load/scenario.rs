@@ -3,22 +3,21 @@
 use std::fmt;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use futures_util::future::try_join_all;
 use serde::Serialize;
 
-use crate::Result;
 use crate::bodies;
 use crate::cast::Agent;
+use crate::drive::Connection;
 use crate::handoffs;
 use crate::http::Request;
 use crate::script::Script;
 use crate::stage::Stage;
+use crate::{Result, grpc, http};
 
 /// One kind of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[value(rename_all = "snake_case")]
 pub(crate) enum Scenario {
     /// `message/send` of new handoffs, each with a fresh idempotency key
     Create,
@@ -30,11 +29,17 @@ pub(crate) enum Scenario {
     List,
     /// `tasks/update`: accept and complete a handoff, two calls
     AcceptComplete,
+    /// A2A's `SendMessage` over JSON-RPC: what [`Scenario::Create`] does, with the same text and as many keys
+    A2aSendJsonRpc,
+    /// The same over HTTP+JSON
+    A2aSendHttpJson,
+    /// The same over gRPC
+    A2aSendGrpc,
 }
 
-/// All of them, reading first.
-pub(crate) const ALL: [Scenario; 5] =
-    [Scenario::Get, Scenario::List, Scenario::Create, Scenario::Append, Scenario::AcceptComplete];
+/// The ways to send a handoff, to be compared with the first of them.
+pub(crate) const SENDS: [Scenario; 4] =
+    [Scenario::Create, Scenario::A2aSendJsonRpc, Scenario::A2aSendHttpJson, Scenario::A2aSendGrpc];
 
 /// Messages in a thread that `get` reads.
 pub(crate) const LONG_THREAD_MESSAGES: usize = 20;
@@ -43,6 +48,22 @@ impl Scenario {
     /// Whether the calls change what later calls find, so that each round needs a file of its own.
     pub(crate) fn writes(self) -> bool {
         !matches!(self, Scenario::Get | Scenario::List)
+    }
+
+    /// Whether it is a way to send that is compared with [`Scenario::Create`].
+    pub(crate) fn is_a2a_send(self) -> bool {
+        matches!(self, Scenario::A2aSendJsonRpc | Scenario::A2aSendHttpJson | Scenario::A2aSendGrpc)
+    }
+
+    /// Opens the connection of this number.
+    pub(crate) async fn connect(self, stage: &Stage, connection: usize) -> Result<Connection> {
+        Ok(match self {
+            Scenario::A2aSendGrpc => {
+                let key = &stage.cast.sender(connection).key;
+                Connection::Grpc(Box::new(grpc::Connection::open(stage.address, key, "SendMessage").await?))
+            }
+            _ => Connection::Http(http::Connection::open(stage.address).await?),
+        })
     }
 
     /// Brings the stage into the state that the scenario begins with, and writes each connection's script for a round
@@ -62,12 +83,19 @@ impl Scenario {
         let request = |agent: &Agent, body: String| Request::post(stage.address, &agent.key, &body);
         let sender = stage.cast.sender(connection);
         let recipient = stage.cast.recipients(connection).next().ok_or("a cast of one")?;
+        let to_everybody = |request: &dyn Fn(&Agent) -> Request| {
+            Script::of(connection, stage.cast.recipients(connection).map(request).collect())
+        };
+        let (address, key) = (stage.address, &sender.key);
         Ok(match self {
-            Scenario::Create => {
-                let recipients = stage.cast.recipients(connection);
-                let turns = recipients.map(|agent| request(sender, bodies::create(&agent.handle)));
-                Script::of(connection, turns.collect())
+            Scenario::Create => to_everybody(&|agent| request(sender, bodies::create(&agent.handle))),
+            Scenario::A2aSendJsonRpc => {
+                to_everybody(&|agent| Request::a2a_json_rpc(address, &agent.handle, key, &bodies::a2a_json_rpc()))
             }
+            Scenario::A2aSendHttpJson => {
+                to_everybody(&|agent| Request::a2a_http_json(address, &agent.handle, key, &bodies::a2a_http_json()))
+            }
+            Scenario::A2aSendGrpc => to_everybody(&|agent| Request::grpc(&bodies::a2a_grpc(&agent.handle))),
             Scenario::Append => {
                 let threads = handoffs::create(stage, sender, recipient, connection, APPENDED_THREADS).await?;
                 Script::about(connection, vec![request(sender, bodies::append())], threads)
@@ -108,6 +136,9 @@ impl fmt::Display for Scenario {
             Scenario::Get => "get",
             Scenario::List => "list",
             Scenario::AcceptComplete => "accept and complete",
+            Scenario::A2aSendJsonRpc => "A2A send over JSON-RPC",
+            Scenario::A2aSendHttpJson => "A2A send over HTTP+JSON",
+            Scenario::A2aSendGrpc => "A2A send over gRPC",
         })
     }
 }

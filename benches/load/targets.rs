@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use crate::Result;
 use crate::measure::{Contestant, Plan, Round, Subject, compare};
 use crate::report;
-use crate::scenario::Scenario;
+use crate::scenario::{SENDS, Scenario};
 use crate::seed::Seed;
-use crate::startup;
 use crate::statistics::median;
+use crate::subscription::Binding;
+use crate::{Result, a2a_event, a2a_idle, startup};
 
 /// Measures on a small and a large file, prints the table on standard error, and answers whether all targets were met
 /// and no call failed.
@@ -26,13 +26,19 @@ pub(crate) async fn measure_all(plan: &Plan, small: &Seed, large: &Seed) -> Resu
     // These two have no target but the memory.
     let append = match_of(plan, Scenario::Append, 64, [few, ceiling]).await?;
     let accept = match_of(plan, Scenario::AcceptComplete, 64, [few, ceiling]).await?;
+    let sends = contest(plan, 64, SENDS.map(|scenario| (scenario, few))).await?;
+    let events = a2a_event::measure(plan, few).await?;
+    let idle = a2a_idle::measure(plan, few).await?;
 
-    let all = || [&create[..], &list[..], &get[..], &append[..], &accept[..]].into_iter().flatten();
+    let all = || [&create[..], &list[..], &get[..], &append[..], &accept[..], &sends[..]].into_iter().flatten();
     let relays = || all().filter(|contestant| matches!(contestant.subject, Subject::Relay { grouping: true, .. }));
     let errors: u64 = all().map(Contestant::errors).sum();
     let [create_ungrouped, create_few, create_ceiling, create_many] = &create;
     let [list_few, list_ceiling, list_many] = &list;
     let [get_few, get_ceiling, get_many] = &get;
+    let [send, send_json_rpc, send_http_json, send_grpc] = &sends;
+    let event_ms = |binding| events.iter().find(|event| event.binding == binding).map(|event| event.p50_ms);
+    let idle_mib = |binding| idle.iter().find(|idle| idle.binding == binding)?.more_mib;
     let tail = create_few.median(|round| Some(round.latency_ms.p99 / round.latency_ms.p50));
 
     let targets = [
@@ -49,6 +55,13 @@ pub(crate) async fn measure_all(plan: &Plan, small: &Seed, large: &Seed) -> Resu
         Target::at_most(40.0, "resident under load, MiB", relays().filter_map(Contestant::peak_mib).reduce(f64::max)),
         Target::at_most(50.0, "ready on the large file, ms", Some(start.ready_ms)),
         Target::at_most(15.0, "size of the program, MiB", Some(start.program_mib)),
+        Target::at_least(0.8, "A2A send, JSON-RPC: share of message/send", rate(send_json_rpc, send)),
+        Target::at_least(0.8, "A2A send, HTTP+JSON: share of message/send", rate(send_http_json, send)),
+        Target::at_least(0.8, "A2A send, gRPC: share of message/send", rate(send_grpc, send)),
+        Target::at_most(20.0, "A2A event to a subscriber, SSE: median, ms", event_ms(Binding::HttpJson)),
+        Target::at_most(20.0, "A2A event to a subscriber, gRPC: median, ms", event_ms(Binding::Grpc)),
+        Target::at_most(40.0, "1,000 idle subscribers, SSE: more MiB", idle_mib(Binding::HttpJson)),
+        Target::at_most(40.0, "1,000 idle subscribers, gRPC: more MiB", idle_mib(Binding::Grpc)),
     ];
     eprintln!("\nsmall file: {} threads, large file: {}", small.threads, large.threads);
     eprintln!("{:<44} {:>9} {:>9}", "", "target", "measured");
@@ -61,15 +74,24 @@ pub(crate) async fn measure_all(plan: &Plan, small: &Seed, large: &Seed) -> Resu
     Ok(errors == 0 && targets.iter().all(|target| target.met == Some(true)))
 }
 
-/// Compares and reports.
+/// Compares subjects at one scenario, and reports.
 async fn match_of<'a, const N: usize>(
     plan: &Plan,
     scenario: Scenario,
     connections: usize,
     subjects: [Subject<'a>; N],
 ) -> Result<[Contestant<'a>; N]> {
-    let contestants = compare(plan, scenario, connections, &subjects).await?;
-    report::print(plan, scenario, connections, &contestants)?;
+    contest(plan, connections, subjects.map(|subject| (scenario, subject))).await
+}
+
+/// Compares and reports.
+async fn contest<'a, const N: usize>(
+    plan: &Plan,
+    connections: usize,
+    contestants: [(Scenario, Subject<'a>); N],
+) -> Result<[Contestant<'a>; N]> {
+    let contestants = compare(plan, connections, contestants).await?;
+    report::print(plan, connections, &contestants)?;
     contestants.try_into().map_err(|_| "a contestant got lost".into())
 }
 

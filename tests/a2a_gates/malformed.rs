@@ -46,7 +46,10 @@ impl Findings {
         let found = (refusal.code, &*refusal.reason, &*refusal.domain, refusal.fields());
         let wanted = (code, expected.2, expected.3, fields.to_vec());
         if found != wanted {
-            self.0.push(format!("{binding:?} {what}:\n     wanted {wanted:?}\n      found {found:?} {}", refusal.message));
+            self.0.push(format!(
+                "{binding:?} {what}:\n     wanted {wanted:?}\n      found {found:?} {}",
+                refusal.message
+            ));
         }
         if binding == Binding::JsonRpc && !matches!(reply.raw.status, 200 | 413) {
             self.0.push(format!("{binding:?} {what}: HTTP {}", reply.raw.status));
@@ -313,8 +316,8 @@ async fn each_wrong_parameter_of_the_other_operations_is_named() {
     let before = rows(&relay);
     let mut findings = Findings::default();
     for (operation, params, fields) in wrong_params() {
-        let params: Value = serde_json::from_str(&params.to_string().replace("TASK\"", &format!("{task}\"")))
-            .expect("JSON");
+        let params: Value =
+            serde_json::from_str(&params.to_string().replace("TASK\"", &format!("{task}\""))).expect("JSON");
         let call = call(&bob, operation, &frank.handle, params.clone());
         for binding in [Binding::JsonRpc, Binding::HttpJson] {
             let mut reply = call.by(binding).await;

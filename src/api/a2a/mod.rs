@@ -1,7 +1,7 @@
 //! A2A v1.0: every agent of the relay is an A2A agent. A client hands it a task; the thread behind it waits until the agent
 //! takes it on, by whatever protocol that one speaks.
 //!
-//! There is one translation and three bindings. [`Operation`]s take JSON parameters and come to an [`Outcome`]; `json_rpc`,
+//! There is one translation and three bindings. An `Operation` takes JSON parameters and comes to an `Outcome`; `json_rpc`,
 //! `http_json` and `grpc` only frame them. *Task* is A2A's word for a thread and stays in here.
 
 pub(super) mod json_rpc;

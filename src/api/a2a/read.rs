@@ -131,7 +131,7 @@ impl ListTasks {
         all(|issues| {
             let page_size = field(params, "pageSize").and_then(|value| {
                 let path = value.path.clone();
-                let size = integer(value, issues)?;
+                let size = integer(&value, issues)?;
                 if !(1..=PAGE_MAX).contains(&size) {
                     issues.add(path, "invalid_value", format!("a page holds 1 to {PAGE_MAX} tasks, got {size}"));
                 }
@@ -198,7 +198,7 @@ impl PushConfigName {
 /// The `taskId` of `ListTaskPushNotificationConfigsRequest`. All of a task's configs are one page.
 pub(super) fn listed_task(params: &Object<'_>) -> Result<String> {
     all(|issues| {
-        let size = field(params, "pageSize").and_then(|value| integer(value, issues));
+        let size = field(params, "pageSize").and_then(|value| integer(&value, issues));
         if size.is_some_and(|size| size < 0) {
             issues.add(params.at("pageSize"), "too_small", "must not be negative");
         }
@@ -466,7 +466,7 @@ fn boolean(object: &Object<'_>, key: &str, issues: &mut Issues) -> bool {
 }
 
 /// A whole number, also as text.
-fn integer(value: Value<'_>, issues: &mut Issues) -> Option<i64> {
+fn integer(value: &Value<'_>, issues: &mut Issues) -> Option<i64> {
     let (path, raw) = (value.path.clone(), value.raw.get());
     let number = match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(text) => text.parse::<i32>().ok().map(i64::from),
@@ -488,11 +488,10 @@ fn in_32_bits(number: f64) -> Option<i64> {
 /// A number of messages.
 fn count(object: &Object<'_>, key: &str, issues: &mut Issues) -> Option<usize> {
     let value = field(object, key)?;
-    let path = value.path.clone();
-    let number = integer(value, issues)?;
+    let number = integer(&value, issues)?;
     let count = usize::try_from(number).ok();
     if count.is_none() {
-        issues.add(path, "too_small", format!("must not be negative, got {number}"));
+        issues.add(value.path, "too_small", format!("must not be negative, got {number}"));
     }
     count
 }
