@@ -16,6 +16,9 @@ mod envelope;
 mod batch;
 mod errors;
 
+// A2A: each scenario told once, through every door.
+mod a2a;
+
 // REST, the event stream, and what holds for every route.
 mod wire;
 mod rest_agents;

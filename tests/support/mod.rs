@@ -1,5 +1,6 @@
 //! A real relay on a real file, and people who call it over HTTP.
 
+pub mod a2a;
 mod answer;
 mod process;
 

@@ -1,0 +1,3 @@
+//! A2A: one scenario, every door.
+
+mod sending;
