@@ -18,6 +18,7 @@ mod errors;
 
 // A2A: each scenario told once, through every door.
 mod a2a;
+mod a2a_gates;
 
 // REST, the event stream, and what holds for every route.
 mod wire;
@@ -31,9 +32,6 @@ mod routes;
 mod hosts;
 mod process;
 mod faults;
-
-// A2A v1.0: what gets through its doors.
-mod a2a_gates;
 
 // Pushing what happens to whoever wants to be told.
 mod webhooks;

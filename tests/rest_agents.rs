@@ -252,9 +252,11 @@ async fn teammates_are_all_who_can_be_sent_to_by_handle() {
 
     let answer = amy.rest("GET", "/agents").await;
     assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));
+    let card_url = |handle: &str| format!("{}/a2a/{handle}/.well-known/agent-card.json", relay.url);
     let bare = |handle: &str, name: &str| {
         json!({
-            "handle": handle, "name": name, "role": null, "description": null, "skills": [], "repos_owned": []
+            "handle": handle, "name": name, "role": null, "description": null, "skills": [], "repos_owned": [],
+            "card_url": card_url(handle),
         })
     };
     assert_eq!(
@@ -269,6 +271,7 @@ async fn teammates_are_all_who_can_be_sent_to_by_handle() {
                     "description": "APIs",
                     "skills": ["sql"],
                     "repos_owned": ["acme/api"],
+                    "card_url": card_url("bob@acme"),
                 },
                 bare("francis@acme", "frank"),
             ],

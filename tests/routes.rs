@@ -38,6 +38,16 @@ pub const ROUTES: [(&str, &str, Door); 15] = [
     ("POST", "/admin/agents/{id}/keys/rotate", Door::AdminToken),
 ];
 
+/// The routes of A2A, whose refusals have the shapes of its bindings: `a2a_gates` has what holds for them.
+const A2A_ROUTES: [(&str, &str); 6] = [
+    ("GET", "/.well-known/agent-card.json"),
+    ("GET", "/a2a/{handle}/.well-known/agent-card.json"),
+    ("POST", "/a2a/{handle}"),
+    ("POST", "/a2a/{handle}/"),
+    ("ANY", "/a2a/{handle}/{*operation}"),
+    ("ANY", "/lf.a2a.v1.A2AService/{method}"),
+];
+
 /// A path that the route takes.
 pub fn filled(path: &str) -> String {
     path.replace("{handle}", "bob@acme").replace("{id}", "01KQ7MD2P0QH7V8CJTZB88D8RF")
@@ -86,7 +96,11 @@ fn the_list_of_routes_is_whole() {
         assert!(!methods.is_empty(), "{line}");
         found.extend(methods.into_iter().map(|method| format!("{} {path}", method.to_uppercase())));
     }
-    let listed: BTreeSet<_> = ROUTES.iter().map(|(method, path, _)| format!("{method} {path}")).collect();
+    let listed = ROUTES
+        .iter()
+        .map(|(method, path, _)| (method, path))
+        .chain(A2A_ROUTES.iter().map(|(method, path)| (method, path)));
+    let listed: BTreeSet<_> = listed.map(|(method, path)| format!("{method} {path}")).collect();
     assert_eq!(found, listed, "src/api/mod.rs and the list in tests/routes.rs");
     assert!(!source.contains(".nest("), "a nested router hides routes from this test");
 }

@@ -52,7 +52,8 @@ fn by_name(handle: &str) -> AgentName {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_public_card_says_who_it_is_what_it_can_and_where_it_is_reached() {
-    let relay = TestRelay::with(Settings { public_url: Some("https://relay.example/base/".to_owned()), ..settings() }).await;
+    let relay =
+        TestRelay::with(Settings { public_url: Some("https://relay.example/base/".to_owned()), ..settings() }).await;
     frank(&relay).await;
     let mut public = card(&get(&relay, &of("frank@acme"), &[]).await);
     assert_eq!(public["version"].take(), env!("CARGO_PKG_VERSION"));
@@ -260,7 +261,11 @@ async fn its_urls_are_the_public_one_or_the_bound_address_and_never_the_hosts() 
             for headers in [
                 &[][..],
                 &[("host", "other.example:99")],
-                &[("x-forwarded-host", "evil.example"), ("x-forwarded-proto", "https"), ("forwarded", "host=evil.example")],
+                &[
+                    ("x-forwarded-host", "evil.example"),
+                    ("x-forwarded-proto", "https"),
+                    ("forwarded", "host=evil.example"),
+                ],
             ] {
                 assert_eq!(interfaces(&card(&get(&relay, &path, headers).await)), expected, "{path} {headers:?}");
             }
@@ -373,7 +378,11 @@ async fn nobodys_card_is_not_found_in_the_bindings_shape() {
     for handle in ["ghost@acme", "bob", "bob@", "@acme", "bob@acme@x", "b%20b@acme", "%00", "%FF", "bob%2f@acme"] {
         let reply = Reply::of_http_json(get(&relay, &of(handle), &[]).await);
         let refusal = reply.refusal();
-        assert_eq!((refusal.code, &*refusal.reason, &*refusal.domain), (404, "recipient_not_found", "agentrelay"), "{handle}");
+        assert_eq!(
+            (refusal.code, &*refusal.reason, &*refusal.domain),
+            (404, "recipient_not_found", "agentrelay"),
+            "{handle}"
+        );
     }
 }
 

@@ -73,11 +73,17 @@ fn the_nine_are_the_specifications() {
     let codes: BTreeSet<i64> = A2A_ERRORS.iter().map(|row| row.1).collect();
     assert_eq!(codes, (-32009..=-32001).collect());
     for (name, .., reason, _) in A2A_ERRORS {
-        let snake: String = name
-            .trim_end_matches("Error")
-            .chars()
-            .map(|character| if character.is_uppercase() { format!("_{character}") } else { character.to_uppercase().to_string() })
-            .collect();
+        let snake: String =
+            name.trim_end_matches("Error")
+                .chars()
+                .map(|character| {
+                    if character.is_uppercase() {
+                        format!("_{character}")
+                    } else {
+                        character.to_uppercase().to_string()
+                    }
+                })
+                .collect();
         assert_eq!(reason, snake.trim_start_matches('_'));
     }
     // The one place in the sources that has them says the same.
@@ -190,20 +196,25 @@ async fn calls(relay: &TestRelay, name: &str) -> Vec<(Call, &'static [Binding])>
             ]
         }
         "duplicate_idempotency_key" => {
-            let keyed = |text: &str| with(&said_at_once(text), "/metadata", Some(json!({"client_idempotency_key": "k"})));
+            let keyed =
+                |text: &str| with(&said_at_once(text), "/metadata", Some(json!({"client_idempotency_key": "k"})));
             let first = call(&bob, "SendMessage", &frank.handle, keyed("one")).by(Binding::HttpJson).await;
             first.result();
             vec![at("SendMessage", keyed("two")), at("SendStreamingMessage", keyed("three"))]
         }
         "invalid_intent_payload" => {
-            let intent = |own: Value| with(&said("x"), "/metadata", Some(json!({"urn:agentrelay:a2a:handoff:v1": own})));
+            let intent =
+                |own: Value| with(&said("x"), "/metadata", Some(json!({"urn:agentrelay:a2a:handoff:v1": own})));
             let action = json!({"description": "d", "rationale": "r", "target_files": []});
             vec![
                 at("SendMessage", intent(json!({"intent": "propose_action"}))),
                 at("SendMessage", intent(json!({"intent": "inform", "proposedAction": action}))),
             ]
         }
-        "invalid_params" => vec![at("ListTasks", json!({"pageSize": 1000})), at("SendMessage", with(&said("x"), "/message/role", Some(json!("ROLE_AGENT"))))],
+        "invalid_params" => vec![
+            at("ListTasks", json!({"pageSize": 1000})),
+            at("SendMessage", with(&said("x"), "/message/role", Some(json!("ROLE_AGENT")))),
+        ],
         "internal" => {
             let task = task(&bob, &frank).await;
             relay.sqlite().execute_batch("ALTER TABLE messages RENAME TO mislaid").expect("a broken file");

@@ -95,6 +95,56 @@ async fn a_foreign_host_or_origin_is_refused_in_the_bindings_shape() {
     assert_eq!(rows(&relay), before);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_good_key_in_the_one_right_place_opens_a_door() {
+    let relay = TestRelay::start().await;
+    let (bob, frank) = relay.bob_and_frank().await;
+    let before = rows(&relay);
+    let good = format!("Bearer {}", bob.key);
+    let unknown = format!("Bearer ah_live_{}", "a".repeat(32));
+    let (upper, basic, bare_key) = (good.to_uppercase(), format!("Basic {}", bob.key), bob.key.clone());
+    let attempts: [&[(&str, &str)]; 9] = [
+        &[],
+        &[("authorization", "")],
+        &[("authorization", "Bearer")],
+        &[("authorization", &unknown)],
+        &[("authorization", &upper)],
+        &[("authorization", &basic)],
+        &[("authorization", &bare_key)],
+        &[("authorization", &good), ("authorization", &good)],
+        &[("x-api-key", &bare_key), ("cookie", &good)],
+    ];
+    for headers in attempts {
+        for binding in Binding::ALL {
+            for query in [String::new(), format!("key={0}&access_token={0}&authorization={0}", bob.key)] {
+                let plain = call(&bob, "ListTasks", &frank.handle, json!({})).without_header("authorization");
+                let call = headers.iter().fold(plain.query(&query), |call, (name, value)| call.header(name, value));
+                let reply = call.by(binding).await;
+                assert_eq!(reply.refusal().reason, "unauthenticated", "{binding:?} {headers:?}");
+                let raw = format!("{:?} {}", reply.raw.headers, reply.raw.text());
+                assert!(!raw.contains(&bob.key), "{raw}");
+            }
+        }
+    }
+    // The key comes before everything else that could be said of a request, but its size.
+    for (method, path) in [("POST", ""), ("POST", "/message:send")] {
+        for body in ["{", "[]", "{}", "{\"message\": 7}"] {
+            let url = format!("{}/a2a/ghost@acme{path}", relay.url);
+            let raw = http(method, &url, HeaderMap::new(), Some(body.to_owned())).await;
+            let reply = if path.is_empty() { Reply::of_json_rpc(raw) } else { Reply::of_http_json(raw) };
+            assert_eq!((reply.raw.status, &*reply.refusal().reason), (401, "unauthenticated"), "{path} {body}");
+        }
+    }
+    assert_eq!(rows(&relay), before);
+    for binding in Binding::ALL {
+        for kept in ["mine", "!#$%&'*+-.^_`|~"] {
+            let reply =
+                call(&bob, "ListTasks", &frank.handle, json!({})).header("x-request-id", kept).by(binding).await;
+            assert_eq!(reply.raw.header("x-request-id"), kept, "{binding:?}");
+        }
+    }
+}
+
 /// A relay whose clock panics when it is told to.
 async fn brittle() -> (Agent, Arc<AtomicBool>, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -227,7 +277,9 @@ async fn a_door_that_is_none_is_not_found_and_nothing_is_taken_for_another() {
         .await;
         Raw { status: answer.status, headers: answer.headers, body: answer.text.into_bytes() }
     };
-    for path in ["/a2a/%2e%2e", "/a2a/..", "/a2a/%2e", "/a2a/frank@acme%2f", "/a2a/frank@acme%00", "/a2a/%FF", "/a2a/%c0%af"] {
+    for path in
+        ["/a2a/%2e%2e", "/a2a/..", "/a2a/%2e", "/a2a/frank@acme%2f", "/a2a/frank@acme%00", "/a2a/%FF", "/a2a/%c0%af"]
+    {
         let reply = Reply::of_json_rpc(post(path).await);
         assert_eq!((reply.refusal().code, &*reply.refusal().reason), (-32000, "recipient_not_found"), "{path}");
     }
@@ -237,11 +289,12 @@ async fn a_door_that_is_none_is_not_found_and_nothing_is_taken_for_another() {
         "/a2a/frank@acme/../../agents",
         "/a2a/frank@acme/%2e%2e/bob@acme/tasks",
         "/a2a/frank@acme//tasks",
-        "/a2a//tasks",
     ] {
         let reply = Reply::of_http_json(bare(&relay, "GET", path, &bob.key).await);
         assert_eq!((reply.refusal().code, &*reply.refusal().reason), (404, "method_not_found"), "{path}");
     }
+    let nobody = Reply::of_http_json(bare(&relay, "GET", "/a2a//tasks", &bob.key).await);
+    assert_eq!((nobody.refusal().code, &*nobody.refusal().reason), (404, "recipient_not_found"));
     // What is encoded is still the handle.
     for path in ["/a2a/frank%40acme", "/a2a/%66rank@acme", "/a2a/frank@acme/"] {
         Reply::of_json_rpc(post(path).await).result();
@@ -272,7 +325,9 @@ async fn grpc_that_is_none_is_refused_as_grpc_does() {
     let fine = framed(&encoded("SendMessage", params.clone()));
 
     // Not gRPC: HTTP says so too (the gRPC protocol's own rule).
-    for content_type in ["", "application/json", "text/plain", "application/x-protobuf", "application/grpcx", "application/grpc-web"] {
+    for content_type in
+        ["", "application/json", "text/plain", "application/x-protobuf", "application/grpcx", "application/grpc-web"]
+    {
         let raw = over_http2(&relay.url, path, content_type, headers(&bob, &[]), fine.clone()).await;
         assert_eq!(raw.status, 415, "{content_type}");
         assert_eq!(raw.header("grpc-status"), "3", "{content_type} {:?}", raw.headers);

@@ -97,7 +97,8 @@ async fn of_the_extensions_that_a_client_names_ours_comes_back() {
             };
             assert_eq!(echoed(EXTENSION).await, EXTENSION, "{binding:?} {operation}");
             assert_eq!(echoed(&format!("https://example.com/a, {EXTENSION},urn:b")).await, EXTENSION);
-            for other in ["https://example.com/ext/v1,https://example.com/ext/v2", "", ",", "urn:agentrelay:a2a:handoff:v2"]
+            for other in
+                ["https://example.com/ext/v1,https://example.com/ext/v2", "", ",", "urn:agentrelay:a2a:handoff:v2"]
             {
                 assert_eq!(echoed(other).await, "", "{binding:?} {operation} {other}");
             }
@@ -155,11 +156,9 @@ async fn the_extension_brings_the_intent_there_and_the_facts_back() {
         let id = reply.result()["task"]["id"].as_str().expect("an id").to_owned();
         assert_eq!(frank.get(&id).await["intent"], "propose_action");
     }
-    for (own, field) in [
-        (json!({"intent": "shout"}), "intent"),
-        (json!({"intent": 7}), "intent"),
-        (json!("propose_action"), ""),
-    ] {
+    for (own, field) in
+        [(json!({"intent": "shout"}), "intent"), (json!({"intent": 7}), "intent"), (json!("propose_action"), "")]
+    {
         let params = with(&said_at_once("x"), "/metadata", Some(json!({EXTENSION: own})));
         let place = format!("metadata.{EXTENSION}");
         let place = if field.is_empty() { place } else { format!("{place}.{field}") };

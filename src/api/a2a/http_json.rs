@@ -206,7 +206,9 @@ fn query_document(query: Option<&str>, method: &Method) -> Result<Document> {
                 continue;
             }
             let value = match &*key {
-                "includeArtifacts" | "include_artifacts" => text.parse::<bool>().map_or_else(|_| json!(text), Value::from),
+                "includeArtifacts" | "include_artifacts" => {
+                    text.parse::<bool>().map_or_else(|_| json!(text), Value::from)
+                }
                 // In a query a plus is a space; whoever forgot to encode it still meant one.
                 "statusTimestampAfter" | "status_timestamp_after" => json!(text.replace(' ', "+")),
                 _ => json!(text),
