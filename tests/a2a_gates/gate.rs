@@ -58,7 +58,8 @@ pub struct Call {
 /// A call with `caller`'s key, of A2A 1.0, at the door of `handle`.
 pub fn call(caller: &Agent, operation: &'static str, handle: &str, params: Value) -> Call {
     let headers = vec![("authorization".to_owned(), format!("Bearer {}", caller.key))];
-    let call = Call { url: caller.url.clone(), operation, door: handle.to_owned(), params, query: String::new(), headers };
+    let call =
+        Call { url: caller.url.clone(), operation, door: handle.to_owned(), params, query: String::new(), headers };
     call.header("a2a-version", "1.0")
 }
 
@@ -415,8 +416,7 @@ impl Reply {
         let error = &body["error"];
         assert_eq!(keys(error), ["code", "details", "message", "status"], "{body}");
         assert_eq!(error["code"], raw.status, "{body}");
-        let refusal =
-            Refusal::of_details(i64::from(raw.status), &error["message"], &error["details"], &raw.headers);
+        let refusal = Refusal::of_details(i64::from(raw.status), &error["message"], &error["details"], &raw.headers);
         let statuses: &[&str] = match raw.status {
             400 => &["INVALID_ARGUMENT", "FAILED_PRECONDITION"],
             401 => &["UNAUTHENTICATED"],

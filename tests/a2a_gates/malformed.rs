@@ -13,7 +13,7 @@ type Expected = (i64, i64, &'static str, &'static str);
 
 const A2A: &str = "a2a-protocol.org";
 const OWN: &str = "agentrelay";
-const INVALID_PARAMS: Expected = (-32602, 400, "invalid_params", OWN);
+const INVALID_PARAMS: Expected = (-32602, 400, "INVALID_PARAMS", A2A);
 const INVALID_REQUEST: Expected = (-32600, 400, "invalid_request", OWN);
 const PARSE_ERROR: Expected = (-32700, 400, "parse_error", OWN);
 const CONTENT_TYPE: Expected = (-32005, 400, "CONTENT_TYPE_NOT_SUPPORTED", A2A);
@@ -46,7 +46,10 @@ impl Findings {
         let found = (refusal.code, &*refusal.reason, &*refusal.domain, refusal.fields());
         let wanted = (code, expected.2, expected.3, fields.to_vec());
         if found != wanted {
-            self.0.push(format!("{binding:?} {what}:\n     wanted {wanted:?}\n      found {found:?} {}", refusal.message));
+            self.0.push(format!(
+                "{binding:?} {what}:\n     wanted {wanted:?}\n      found {found:?} {}",
+                refusal.message
+            ));
         }
         if binding == Binding::JsonRpc && !matches!(reply.raw.status, 200 | 413) {
             self.0.push(format!("{binding:?} {what}: HTTP {}", reply.raw.status));
@@ -313,8 +316,8 @@ async fn each_wrong_parameter_of_the_other_operations_is_named() {
     let before = rows(&relay);
     let mut findings = Findings::default();
     for (operation, params, fields) in wrong_params() {
-        let params: Value = serde_json::from_str(&params.to_string().replace("TASK\"", &format!("{task}\"")))
-            .expect("JSON");
+        let params: Value =
+            serde_json::from_str(&params.to_string().replace("TASK\"", &format!("{task}\""))).expect("JSON");
         let call = call(&bob, operation, &frank.handle, params.clone());
         for binding in [Binding::JsonRpc, Binding::HttpJson] {
             let mut reply = call.by(binding).await;
