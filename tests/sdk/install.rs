@@ -48,7 +48,7 @@ pub fn javascript() -> &'static Program {
             let mut npm = Command::new("npm");
             npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
                 .current_dir(&folder.path);
-            run(&mut npm, "it takes Node.js 20 or later with npm (Debian: nodejs, npm) and, once, the npm registry")
+            run(&mut npm, "it takes Node.js 18 or later with npm (Debian: nodejs, npm) and, once, the npm registry")
         })?;
         // A program finds its modules beside itself.
         let script = copy(&source.join("client.mjs"), &folder.path);
@@ -60,7 +60,7 @@ pub fn javascript() -> &'static Program {
 fn ready(installed: &'static Installed) -> &'static Program {
     match installed {
         Ok(program) => program,
-        Err(reason) => panic!("{reason}\nto leave these tests out: cargo test -- --skip sdk"),
+        Err(reason) => panic!("{reason}\nto leave these tests out: cargo test -- --skip sdk::"),
     }
 }
 

@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 
 use super::Sdk;
 
-/// The story, as an SDK's program prints it.
-pub fn of(sdk: Sdk, transport: &str) -> Vec<Value> {
-    let [wrong_key, disabled, blocked, too_many] = refusals(sdk, transport);
+/// The story, with what is shown of those who are turned away.
+pub fn of([wrong_key, disabled, blocked, too_many]: [&str; 4]) -> Vec<Value> {
     vec![
         json!({
             "step": "card",
@@ -93,7 +92,7 @@ pub fn of(sdk: Sdk, transport: &str) -> Vec<Value> {
 }
 
 /// What an SDK shows of a wrong key, a disabled agent, a blocked sender, and too many calls.
-fn refusals(sdk: Sdk, transport: &str) -> [&'static str; 4] {
+pub fn refusals(sdk: Sdk, transport: &str) -> [&'static str; 4] {
     match (sdk, transport) {
         (_, "GRPC") => ["UNAUTHENTICATED", "PERMISSION_DENIED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED"],
         (_, "HTTP+JSON") => ["401", "403", "403", "429"],
