@@ -38,7 +38,7 @@ const OWN_ERRORS: [Row; 10] = [
     ("recipient_not_found", -32000, 200, 5, 404, "recipient_not_found", OWN),
     ("duplicate_idempotency_key", -32000, 200, 6, 409, "duplicate_idempotency_key", OWN),
     ("invalid_intent_payload", -32602, 200, 3, 400, "invalid_intent_payload", OWN),
-    ("invalid_params", -32602, 200, 3, 400, "invalid_params", OWN),
+    ("invalid_params", -32602, 200, 3, 400, "INVALID_PARAMS", A2A),
     ("internal", -32603, 500, 13, 500, "internal", OWN),
     ("unavailable", -32603, 503, 14, 503, "internal", OWN),
 ];

@@ -23,7 +23,7 @@ pub fn python() -> &'static Program {
         let requirements = source.join("requirements.txt");
         folder.once(&[&requirements], || {
             let hint =
-                "it takes Python 3.10 or later with its venv module (Debian: python3, python3-venv) and, once, PyPI";
+                "this takes Python 3.10 or later with its venv module (Debian: python3, python3-venv) and, once, PyPI";
             run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder.path), hint)?;
             let mut pip = Command::new(&interpreter);
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
@@ -48,7 +48,7 @@ pub fn javascript() -> &'static Program {
             let mut npm = Command::new("npm");
             npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"])
                 .current_dir(&folder.path);
-            run(&mut npm, "it takes Node.js 18 or later with npm (Debian: nodejs, npm) and, once, the npm registry")
+            run(&mut npm, "this takes Node.js 18 or later with npm (Debian: nodejs, npm) and, once, the npm registry")
         })?;
         // A program finds its modules beside itself.
         let script = copy(&source.join("client.mjs"), &folder.path);
@@ -105,8 +105,8 @@ impl Folder {
 
 /// Runs a step to its end, or ends it when it takes too long. `hint` says what to do when it fails.
 fn run(command: &mut Command, hint: &str) -> Result<(), String> {
-    let name = format!("{} {:?}", command.get_program().display(), command.get_args().next().unwrap_or_default());
-    let failed = |reason: String| Err(format!("{name}: {reason}; {hint}"));
+    let program = command.get_program().display().to_string();
+    let failed = |reason: String| Err(format!("{program}: {reason}\n{hint}"));
     let log = tempfile::NamedTempFile::new().expect("a log");
     let stderr = log.reopen().expect("the log");
     let stdout = stderr.try_clone().expect("the log");
