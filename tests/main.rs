@@ -46,6 +46,9 @@ mod crash;
 mod two_processes;
 mod architecture;
 
+// A2A clients as people have them.
+mod sdk;
+
 // The command line.
 mod cli;
 

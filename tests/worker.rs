@@ -22,13 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const SECRET: &str = "for frank's eyes";
 
 /// The running worker. Ended when dropped, as a power cut would end it.
-struct Worker {
+pub struct Worker {
     child: Child,
     log: tempfile::NamedTempFile,
 }
 
 impl Worker {
-    fn start(relay: &TestRelay, agent: &Agent) -> Worker {
+    pub fn start(relay: &TestRelay, agent: &Agent) -> Worker {
         let log = tempfile::NamedTempFile::new().expect("a log");
         let child = Command::new(example("worker"))
             .env("AGENTRELAY_URL", &relay.url)
@@ -41,12 +41,12 @@ impl Worker {
         Worker { child, log }
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).expect("the log")
     }
 
     /// Waits until it has said this.
-    async fn says(&self, text: &str) {
+    pub async fn says(&self, text: &str) {
         until(async || self.log().contains(text).then_some(())).await.unwrap_or_else(|| panic!("{}", self.log()));
     }
 }

@@ -13,7 +13,7 @@ type Expected = (i64, i64, &'static str, &'static str);
 
 const A2A: &str = "a2a-protocol.org";
 const OWN: &str = "agentrelay";
-const INVALID_PARAMS: Expected = (-32602, 400, "invalid_params", OWN);
+const INVALID_PARAMS: Expected = (-32602, 400, "INVALID_PARAMS", A2A);
 const INVALID_REQUEST: Expected = (-32600, 400, "invalid_request", OWN);
 const PARSE_ERROR: Expected = (-32700, 400, "parse_error", OWN);
 const CONTENT_TYPE: Expected = (-32005, 400, "CONTENT_TYPE_NOT_SUPPORTED", A2A);

@@ -234,10 +234,12 @@ impl Failure {
         }
     }
 
-    /// The reason and its domain.
+    /// The reason and its domain. Wrong parameters have the reason by which the official SDKs know them: without it their
+    /// clients over HTTP+JSON and gRPC could not tell them from other failures.
     pub(super) fn reason(&self) -> (&'static str, &'static str) {
         match self {
             Failure::A2a(kind, _) => (kind.row().reason, DOMAIN),
+            Failure::Relay(error) if error.symbol() == Symbol::InvalidParams => ("INVALID_PARAMS", DOMAIN),
             Failure::Relay(error) => (error.symbol().name(), OWN_DOMAIN),
         }
     }
