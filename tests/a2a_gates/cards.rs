@@ -51,6 +51,7 @@ fn by_name(handle: &str) -> AgentName {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "the card has them")]
 async fn the_public_card_says_who_it_is_what_it_can_and_where_it_is_reached() {
     let relay =
         TestRelay::with(Settings { public_url: Some("https://relay.example/base/".to_owned()), ..settings() }).await;

@@ -16,7 +16,8 @@ const OWN: &str = "agentrelay";
 /// A refusal: what it is called, JSON-RPC's code and HTTP status, gRPC's code, HTTP+JSON's status, reason, domain.
 type Row = (&'static str, i64, u16, i64, i64, &'static str, &'static str);
 
-/// A2A v1.0.1, section 5.4, copied by hand. gRPC: 3 INVALID_ARGUMENT, 5 NOT_FOUND, 9 FAILED_PRECONDITION, 13 INTERNAL.
+/// A2A v1.0.1, section 5.4, copied by hand. gRPC: 3 is `INVALID_ARGUMENT`, 5 `NOT_FOUND`, 9
+/// `FAILED_PRECONDITION`, 13 `INTERNAL`.
 const A2A_ERRORS: [Row; 9] = [
     ("TaskNotFoundError", -32001, 200, 5, 404, "TASK_NOT_FOUND", A2A),
     ("TaskNotCancelableError", -32002, 200, 9, 400, "TASK_NOT_CANCELABLE", A2A),
@@ -169,6 +170,15 @@ async fn calls(relay: &TestRelay, name: &str) -> Vec<(Call, &'static [Binding])>
             let version = |(call, bindings): (Call, _)| (call.without_header("a2a-version"), bindings);
             OPERATIONS.into_iter().map(|operation| version(at(operation, params_of(operation)))).collect()
         }
+        other => own_calls(relay, other, bob, frank).await,
+    }
+}
+
+/// Calls that are refused with this error of the relay.
+async fn own_calls(relay: &TestRelay, name: &str, bob: Agent, frank: Agent) -> Vec<(Call, &'static [Binding])> {
+    let all = &Binding::ALL[..];
+    let at = |operation, params| (call(&bob, operation, &frank.handle, params), all);
+    match name {
         "unauthenticated" => {
             let stranger = bob.with_key("ah_live_wrong");
             OPERATIONS.into_iter().map(|it| (call(&stranger, it, &frank.handle, params_of(it)), all)).collect()

@@ -151,7 +151,7 @@ impl Call {
         if !has_body {
             for (name, value) in &params {
                 let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
-                query += &format!("&{name}={}", utf8_percent_encode(&text, NON_ALPHANUMERIC));
+                query.extend(["&", name, "=", &utf8_percent_encode(&text, NON_ALPHANUMERIC).to_string()]);
             }
         }
         let url = format!("{}/a2a/{}/{path}?{query}", self.url, self.handle_in_path());
@@ -162,7 +162,7 @@ impl Call {
     async fn by_grpc(&self) -> Reply {
         let mut params = self.params.clone();
         params["tenant"] = json!(self.door);
-        let message = encoded(self.operation, params);
+        let message = encoded(self.operation, &params);
         let query = if self.query.is_empty() { String::new() } else { format!("?{}", self.query) };
         let path = format!("/lf.a2a.v1.A2AService/{}{query}", self.operation);
         let raw = over_http2(&self.url, &path, "application/grpc", self.header_map(), framed(&message)).await;
@@ -263,9 +263,9 @@ fn unframed(body: &[u8]) -> Option<&[u8]> {
 }
 
 /// The parameters of an operation in the generated type.
-pub fn encoded(operation: &str, params: Value) -> Vec<u8> {
-    fn of<T: DeserializeOwned + Message>(params: Value) -> Vec<u8> {
-        serde_json::from_value::<T>(params.clone()).unwrap_or_else(|error| panic!("{error}: {params}")).encode_to_vec()
+pub fn encoded(operation: &str, params: &Value) -> Vec<u8> {
+    fn of<T: DeserializeOwned + Message>(params: &Value) -> Vec<u8> {
+        T::deserialize(params).unwrap_or_else(|error| panic!("{error}: {params}")).encode_to_vec()
     }
     match operation {
         "SendMessage" | "SendStreamingMessage" => of::<pb::SendMessageRequest>(params),
@@ -400,7 +400,7 @@ impl Reply {
                 Err(Refusal::of_details(code, &error["message"], &error["data"], &raw.headers))
             }
         };
-        Reply { id, said, raw }
+        Reply { raw, id, said }
     }
 
     /// HTTP+JSON's shape, strictly: `google.rpc.Status` with the HTTP status as its code.
@@ -408,7 +408,7 @@ impl Reply {
     pub fn of_http_json(raw: Raw) -> Reply {
         let id = Value::Null;
         if raw.header("content-type") == "text/event-stream" {
-            return Reply { id, said: Ok(first_event(&raw.body)), raw };
+            return Reply { said: Ok(first_event(&raw.body)), raw, id };
         }
         assert!(
             ["application/json", "application/a2a+json"].contains(&raw.header("content-type")),
@@ -418,7 +418,7 @@ impl Reply {
         );
         let body: Value = serde_json::from_slice(&raw.body).unwrap_or_else(|error| panic!("{error}: {}", raw.text()));
         if raw.status == 200 {
-            return Reply { id, said: Ok(body), raw };
+            return Reply { raw, id, said: Ok(body) };
         }
         assert_eq!(keys(&body), ["error"], "{body}");
         let error = &body["error"];
@@ -438,7 +438,7 @@ impl Reply {
             other => panic!("nobody expects {other}: {body}"),
         };
         assert!(statuses.iter().any(|status| error["status"] == *status), "{body}");
-        Reply { id, said: Err(refusal), raw }
+        Reply { raw, id, said: Err(refusal) }
     }
 
     /// gRPC's shape: HTTP 200, a status in the trailers, and in its details the same code and message.
@@ -489,7 +489,7 @@ impl Reply {
             })
             .collect();
         let refusal = Refusal::of_details(code, &json!(message), &json!(details), &headers);
-        Reply { id, said: Err(refusal), raw }
+        Reply { raw, id, said: Err(refusal) }
     }
 }
 

@@ -4,7 +4,7 @@
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
-use super::gate::{Binding, Raw, Reply, call, http, rows, said, said_at_once, task, with};
+use super::gate::{Binding, Raw, Reply, call, framed, http, over_http2, rows, said, said_at_once, task, with};
 use crate::support::{Agent, TestRelay};
 use crate::wire::raw;
 
@@ -66,7 +66,7 @@ impl Findings {
 }
 
 /// Deeper than any request may be: `levels` arrays.
-fn nested(levels: usize) -> Value {
+pub fn nested(levels: usize) -> Value {
     (0..levels).fold(json!(1), |inner, _| json!([inner]))
 }
 
@@ -564,7 +564,8 @@ async fn paths_and_methods_that_lead_nowhere_have_the_bindings_shape() {
             );
             let mut told: Vec<&str> = reply.raw.header("allow").split(',').map(str::trim).collect();
             let mut allowed = allowed.to_vec();
-            (told.sort_unstable(), allowed.sort_unstable());
+            told.sort_unstable();
+            allowed.sort_unstable();
             assert_eq!(told, allowed, "{method} {path}");
         }
     }
@@ -697,4 +698,139 @@ async fn what_proto_json_allows_is_taken() {
         assert_eq!(message["messageId"], "m-1");
     }
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_config_is_looked_at_before_it_is_taken() {
+    let relay = TestRelay::start().await;
+    let (bob, frank) = relay.bob_and_frank().await;
+    let task = task(&bob, &frank).await;
+    let before = rows(&relay);
+    let mut findings = Findings::default();
+    for (config, fields) in [
+        (json!({"url": "ftp://example.com"}), &["url"][..]),
+        (json!({"url": "example.com/hook"}), &["url"]),
+        (json!({"url": "https://"}), &["url"]),
+        (json!({"url": "https://user:pass@example.com"}), &["url"]),
+        (json!({"url": "https://example.com/#here"}), &["url"]),
+        (json!({"url": " https://example.com"}), &["url"]),
+        (json!({"url": "file:///etc/passwd"}), &["url"]),
+        (json!({"url": "https://example.com", "id": "x".repeat(256)}), &["id"]),
+        (json!({"url": "https://example.com", "token": "a\nb"}), &["token"]),
+        (json!({"url": "https://example.com", "authentication": {"scheme": "Two words"}}), &["authentication.scheme"]),
+        (
+            json!({"url": "https://example.com", "authentication": {"scheme": "Bearer", "credentials": "a\r\nX: y"}}),
+            &["authentication.credentials"],
+        ),
+    ] {
+        let inline: Vec<String> =
+            fields.iter().map(|field| format!("configuration.taskPushNotificationConfig.{field}")).collect();
+        let inline: Vec<&str> = inline.iter().map(String::as_str).collect();
+        let message = with(&said_at_once("x"), "/configuration/taskPushNotificationConfig", Some(config.clone()));
+        let own = with(&config, "/taskId", Some(json!(task)));
+        for binding in Binding::ALL {
+            let reply = call(&bob, "CreateTaskPushNotificationConfig", &frank.handle, own.clone()).by(binding).await;
+            let expected = if binding == Binding::Grpc { (0, 3, INVALID_PARAMS.2, OWN) } else { INVALID_PARAMS };
+            findings.check(&config.to_string(), binding, &reply, expected, fields);
+            let reply = call(&bob, "SendMessage", &frank.handle, message.clone()).by(binding).await;
+            findings.check(&config.to_string(), binding, &reply, expected, &inline);
+        }
+    }
+    findings.assert_none();
+    assert_eq!(rows(&relay), before, "nothing was written");
+    // One too many.
+    for number in 0..20 {
+        let config = json!({"taskId": task, "id": format!("c{number}"), "url": "https://example.com"});
+        call(&bob, "CreateTaskPushNotificationConfig", &frank.handle, config).by(Binding::JsonRpc).await.result();
+    }
+    for (operation, params, field) in [
+        ("CreateTaskPushNotificationConfig", json!({"taskId": task, "url": "https://example.com"}), "id"),
+        (
+            "SendMessage",
+            json!({
+                "message": {"messageId": "m", "taskId": task, "role": "ROLE_USER", "parts": [{"text": "x"}]},
+                "configuration": {"taskPushNotificationConfig": {"url": "https://example.com"}},
+            }),
+            "configuration.taskPushNotificationConfig.id",
+        ),
+    ] {
+        for binding in Binding::ALL {
+            let reply = call(&bob, operation, &frank.handle, params.clone()).by(binding).await;
+            assert_eq!(reply.refusal().fields(), [field], "{operation} {binding:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn grpc_names_the_fields_too() {
+    let relay = TestRelay::start().await;
+    let (bob, frank) = relay.bob_and_frank().await;
+    let before = rows(&relay);
+    let mut findings = Findings::default();
+    let expected = (0, 3, INVALID_PARAMS.2, OWN);
+    let full = full();
+    for (pointer, value, fields) in [
+        ("/message", json!({}), &["message.messageId", "message.role", "message.parts"][..]),
+        ("/message/messageId", json!(""), &["message.messageId"]),
+        ("/message/role", json!("ROLE_AGENT"), &["message.role"]),
+        ("/message/role", json!(0), &["message.role"]),
+        ("/message/parts", json!([]), &["message.parts"]),
+        ("/message/parts/1", json!({}), &["message.parts[1]"]),
+        ("/message/contextId", json!("x".repeat(256)), &["message.contextId"]),
+        ("/message/extensions", json!(["", "urn:x"]), &["message.extensions[0]"]),
+        ("/configuration/historyLength", json!(-1), &["configuration.historyLength"]),
+        ("/metadata", json!({"client_idempotency_key": 7}), &["metadata.client_idempotency_key"]),
+    ] {
+        for operation in ["SendMessage", "SendStreamingMessage"] {
+            let call = call(&bob, operation, &frank.handle, with(&full, pointer, Some(value.clone())));
+            findings.check(
+                &format!("{pointer} {value}"),
+                Binding::Grpc,
+                &call.by(Binding::Grpc).await,
+                expected,
+                fields,
+            );
+        }
+    }
+    for (operation, params, fields) in [
+        ("GetTask", json!({}), &["id"][..]),
+        ("GetTask", json!({"id": "x", "historyLength": -1}), &["historyLength"]),
+        ("ListTasks", json!({"pageSize": 0, "historyLength": -1}), &["historyLength", "pageSize"]),
+        ("ListTasks", json!({"pageToken": "x"}), &["pageToken"]),
+        ("CancelTask", json!({}), &["id"]),
+        ("SubscribeToTask", json!({}), &["id"]),
+        ("CreateTaskPushNotificationConfig", json!({}), &["taskId", "url"]),
+        ("GetTaskPushNotificationConfig", json!({}), &["id", "taskId"]),
+        ("ListTaskPushNotificationConfigs", json!({}), &["taskId"]),
+        ("DeleteTaskPushNotificationConfig", json!({}), &["id", "taskId"]),
+    ] {
+        let mut reply = call(&bob, operation, &frank.handle, params.clone()).by(Binding::Grpc).await;
+        if let Err(refusal) = &mut reply.said {
+            refusal.violations.sort();
+        }
+        findings.check(&format!("{operation} {params}"), Binding::Grpc, &reply, expected, fields);
+    }
+    // Numbers that JSON does not know.
+    for data in [f64::NAN, f64::INFINITY] {
+        let request = a2a_pb::proto::SendMessageRequest {
+            tenant: frank.handle.clone(),
+            message: Some(a2a_pb::proto::Message {
+                message_id: "m".to_owned(),
+                role: 1,
+                parts: vec![a2a_pb::proto::Part {
+                    content: Some(a2a_pb::proto::part::Content::Data(prost_types::Value::from(data))),
+                    ..Default::default()
+                }],
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let body = framed(&prost::Message::encode_to_vec(&request));
+        let path = "/lf.a2a.v1.A2AService/SendMessage";
+        let raw = over_http2(&relay.url, path, "application/grpc", headers(&bob, None), body).await;
+        let reply = Reply::of_grpc(raw, "SendMessage");
+        assert_eq!((reply.refusal().code, &*reply.refusal().reason), (3, "invalid_params"), "{data}");
+    }
+    findings.assert_none();
+    assert_eq!(rows(&relay), before, "nothing was written");
 }

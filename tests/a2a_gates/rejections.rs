@@ -15,7 +15,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::json;
 
 use super::gate::{Binding, Raw, Reply, call, encoded, framed, http, over_http2, rows, said, said_at_once, task, with};
-use super::malformed::bare;
+use super::malformed::{bare, nested};
 use crate::support::{Agent, TestRelay};
 use crate::wire::raw;
 
@@ -57,7 +57,7 @@ async fn at(caller: &Agent, (method, path, binding): (&str, &str, Binding), furt
             Reply::of_http_json(http(method, &format!("{}{path}", caller.url), headers, body).await)
         }
         Binding::Grpc => {
-            let message = framed(&encoded("GetTask", json!({"tenant": "frank@acme", "id": "x"})));
+            let message = framed(&encoded("GetTask", &json!({"tenant": "frank@acme", "id": "x"})));
             Reply::of_grpc(over_http2(&caller.url, path, "application/grpc", headers, message).await, "GetTask")
         }
     }
@@ -322,7 +322,7 @@ async fn grpc_that_is_none_is_refused_as_grpc_does() {
     let path = "/lf.a2a.v1.A2AService/SendMessage";
     let mut params = said_at_once("x");
     params["tenant"] = json!("frank@acme");
-    let fine = framed(&encoded("SendMessage", params.clone()));
+    let fine = framed(&encoded("SendMessage", &params));
 
     // Not gRPC: HTTP says so too (the gRPC protocol's own rule).
     for content_type in
@@ -352,12 +352,15 @@ async fn grpc_that_is_none_is_refused_as_grpc_does() {
     // What is no message, too large, or compressed in a way that nobody announced.
     let mut large = params.clone();
     large["message"]["parts"][0]["text"] = json!("x".repeat(1 << 20));
-    let large = framed(&encoded("SendMessage", large));
+    let large = framed(&encoded("SendMessage", &large));
+    let deep = with(&params, "/message/parts/0", Some(json!({"data": nested(60)})));
     let compressed = [&[1][..], &fine[1..]].concat();
     let cut = fine[..fine.len() - 3].to_vec();
     for (what, body, codes) in [
         ("not a message", framed(b"\xff\xff\xff\xff"), &["13", "3"][..]),
         ("nothing at all", Vec::new(), &["13", "3"]),
+        // A list in a list is two messages more, of which the generated types read a hundred.
+        ("too deep", framed(&encoded("SendMessage", &deep)), &["13", "3"]),
         ("too large", large, &["8", "11"]),
         ("compressed", compressed, &["12", "13"]),
         ("cut off", cut, &["13", "3"]),

@@ -258,7 +258,8 @@ impl Failure {
     pub(super) fn violations(&self) -> Vec<Violation> {
         match self {
             Failure::Relay(error) => {
-                error.issues().map(|(field, description)| Violation { field, description }).collect()
+                let violation = |(field, description)| Violation { field: a2a_name(field), description };
+                error.issues().map(violation).collect()
             }
             Failure::A2a(..) => Vec::new(),
         }
@@ -306,6 +307,15 @@ impl Failure {
             Failure::Relay(error) => Some(error),
             Failure::A2a(..) => None,
         }
+    }
+}
+
+/// A2A's name for a place that the relay has named: what only the relay finds out is said of a webhook.
+fn a2a_name(field: String) -> String {
+    match &*field {
+        "name" => "id".to_owned(),
+        "webhook.name" => "configuration.taskPushNotificationConfig.id".to_owned(),
+        _ => field,
     }
 }
 
