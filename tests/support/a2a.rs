@@ -9,7 +9,6 @@ use std::time::Duration;
 use a2a_pb::proto::a2a_service_client::A2aServiceClient;
 use a2a_pb::{proto, protojson};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use prost::Message as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -176,6 +175,11 @@ impl Client {
         let mut client = self.clone();
         client.headers.retain(|(header, _)| !header.eq_ignore_ascii_case(name));
         client
+    }
+
+    /// The same client at another door of the same agent.
+    pub fn through(&self, door: Door) -> Client {
+        Client { door, ..self.clone() }
     }
 
     /// The same client without a key.
