@@ -278,10 +278,12 @@ impl Door {
         if thread.state != State::Cancelled {
             let step = Step { metadata: request.metadata, ..Step::new(thread.id, Transition::Cancel) };
             let cancelled = self.app.relay.transition(&self.caller, step).await;
-            if let Err(error) = cancelled
-                && error.details().get("state").and_then(serde_json::Value::as_str) != Some("cancelled")
-            {
-                return Err(error.into());
+            if let Err(error) = cancelled {
+                // Somebody else may have cancelled it meanwhile.
+                let (now, _) = self.app.relay.find_thread(&self.caller, thread.id)?;
+                if now.state != State::Cancelled {
+                    return Err(error.into());
+                }
             }
         }
         let view = self.app.relay.peek(&self.caller, thread.id).await?;
