@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use a2a_pb::proto::a2a_service_client::A2aServiceClient;
 use a2a_pb::{proto, protojson};
+use agentrelay::domain::time::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -447,19 +448,24 @@ impl Client {
 /// A message's ProtoJSON, which is written by `J`.
 fn to_json<J: Serialize + prost::Message + Default>(message: &impl prost::Message) -> Value {
     let read = J::decode(&*message.encode_to_vec()).expect("the same message");
-    whole_numbers(serde_json::to_value(read).expect("ProtoJSON"))
+    canonical_json(serde_json::to_value(read).expect("ProtoJSON"))
 }
 
-/// Canonical ProtoJSON writes a double that is a whole number without a fraction; the crate does not.
-fn whole_numbers(value: Value) -> Value {
+/// Canonical ProtoJSON writes a double that is a whole number without a fraction, and the zone of a time as `Z`; the crate
+/// does not.
+fn canonical_json(value: Value) -> Value {
     match value {
+        Value::String(text) if text.ends_with("+00:00") => {
+            let moment = Timestamp::parse(&text);
+            Value::String(moment.map_or(text, |moment| moment.to_string()))
+        }
         Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
             #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
             Some(double) if double.fract() == 0.0 && double.abs() < 1e15 => json!(double as i64),
             _ => Value::Number(number),
         },
-        Value::Array(elements) => elements.into_iter().map(whole_numbers).collect(),
-        Value::Object(members) => members.into_iter().map(|(key, member)| (key, whole_numbers(member))).collect(),
+        Value::Array(elements) => elements.into_iter().map(canonical_json).collect(),
+        Value::Object(members) => members.into_iter().map(|(key, member)| (key, canonical_json(member))).collect(),
         other => other,
     }
 }
