@@ -148,8 +148,15 @@ impl Door {
         let Some(tenant) = read::tenant(params)? else {
             return Ok(());
         };
-        let same = Handle::parse(&tenant).is_ok_and(|tenant| tenant == self.agent);
-        if same {
+        let named = Handle::parse(&tenant).ok();
+        if named.as_ref() == Some(&self.agent) {
+            return Ok(());
+        }
+        // Both may be handles of one agent, a former one and the present one.
+        let find = |handle: Handle| self.app.relay.find_agent(&AgentName::Handle(handle)).ok();
+        if let Some(named) = named.and_then(find)
+            && find(self.agent.clone()).is_some_and(|agent| agent.row == named.row)
+        {
             return Ok(());
         }
         let message =
@@ -208,7 +215,10 @@ impl Door {
 
     /// The new handoff that a message is, and what is needed to show it.
     fn handoff(&self, request: SendMessage) -> Result<(Handoff, Said)> {
-        self.refuse_own_door("send a task to")?;
+        // At a former handle of its own the relay refuses the caller.
+        if self.is_own_door() {
+            return Err(own_door("send a task to"));
+        }
         let intent = Intent::new(request.handoff.intent, request.handoff.proposed_action)?;
         let said = Said { context_id: request.context_id.clone(), draft: request.draft.clone() };
         let handoff = Handoff {
@@ -245,7 +255,8 @@ impl Door {
 
     /// Lists the tasks that the caller sent to this agent or, at its own door, those that were sent to it (3.1.4).
     async fn list_tasks(&self, request: ListTasks) -> Result<TaskList> {
-        let scope = if self.is_own_door() { Scope::Inbox } else { Scope::SentTo(self.agent()?.row) };
+        let agent = if self.is_own_door() { self.caller.row() } else { self.agent()?.row };
+        let scope = if agent == self.caller.row() { Scope::Inbox } else { Scope::SentTo(agent) };
         let states = match request.status {
             StatusFilter::Any => Vec::new(),
             StatusFilter::Is(state) => vec![state],
@@ -323,7 +334,7 @@ impl Door {
         let (thread, side) = self.app.relay.find_thread(&self.caller, thread_id(id)?)?;
         self.check_door(&thread)?;
         if side == Side::Recipient {
-            self.refuse_own_door("change a task of")?;
+            return Err(own_door("change a task of"));
         }
         let context_id = self.app.relay.context_id(&thread)?.unwrap_or_else(|| thread.id.to_string());
         Ok((thread, context_id))
@@ -349,21 +360,9 @@ impl Door {
         }
     }
 
-    /// Whether the caller is at its own door.
+    /// Whether the caller is at its own door, by its present handle.
     fn is_own_door(&self) -> bool {
         *self.caller.handle() == self.agent
-    }
-
-    /// At its own door an agent reads what was sent to it. It works on that with the AgentRelay methods.
-    fn refuse_own_door(&self, act: &str) -> Result<()> {
-        if !self.is_own_door() {
-            return Ok(());
-        }
-        let message = format!(
-            "You cannot {act} yourself: under your own handle you read your inbox, and answer it with tasks/update at \
-             POST /a2a"
-        );
-        Err(Failure::A2a(Kind::UnsupportedOperation, message))
     }
 
     /// The agent behind the door.
@@ -380,6 +379,14 @@ impl Door {
 struct Said {
     context_id: Option<String>,
     draft: crate::domain::message::Draft,
+}
+
+/// At its own door an agent reads what was sent to it. It works on that with the AgentRelay methods.
+fn own_door(act: &str) -> Failure {
+    let message = format!(
+        "You cannot {act} yourself: under your own handle you read your inbox, and answer it with tasks/update at POST /a2a"
+    );
+    Failure::A2a(Kind::UnsupportedOperation, message)
 }
 
 /// Nobody lives here.
