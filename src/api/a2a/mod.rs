@@ -151,8 +151,15 @@ impl Door {
         let Some(tenant) = read::tenant(params)? else {
             return Ok(());
         };
-        let same = Handle::parse(&tenant).is_ok_and(|tenant| tenant == self.agent);
-        if same {
+        let named = Handle::parse(&tenant).ok();
+        if named.as_ref() == Some(&self.agent) {
+            return Ok(());
+        }
+        // Both may be handles of one agent, a former one and the present one.
+        let find = |handle: Handle| self.app.relay.find_agent(&AgentName::Handle(handle)).ok();
+        if let Some(named) = named.and_then(find)
+            && find(self.agent.clone()).is_some_and(|agent| agent.row == named.row)
+        {
             return Ok(());
         }
         let message =
@@ -187,9 +194,10 @@ impl Door {
         let stop = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
         let patience = self.app.blocking_timeout;
         let view = self.app.relay.wait_for_recipient(&self.caller, thread, patience, stop).await?;
-        // Who answered without accepting has not begun a task.
+        // Who answered without accepting has not begun a task; but a message alone would lose what came with it.
         let is_answer = view.thread.state == State::Completed && view.thread.ends.accepted_at.is_none();
         let mut task = self.task(view, detail);
+        let is_answer = is_answer && task.artifacts.is_none();
         Ok(match task.status.message.take_if(|_| is_answer) {
             Some(message) => Sent::Message(Box::new(message)),
             None => Sent::Task(Box::new(task)),
@@ -294,7 +302,7 @@ impl Door {
         if thread.state != State::Cancelled {
             let step = Step { metadata: request.metadata, ..Step::new(thread.id, Transition::Cancel) };
             let cancelled = self.app.relay.transition(&self.caller, step).await;
-            // Another call may have cancelled it in between. The error's details do not tell: they call a rejected one cancelled too.
+            // Another call may have cancelled it in between.
             if let Err(error) = cancelled
                 && self.app.relay.find_thread(&self.caller, thread.id)?.0.state != State::Cancelled
             {
