@@ -2,6 +2,7 @@
 //!
 //! A handler has four beats: wire in, domain in, relay call, wire out. The dialects below do not know each other.
 
+mod listener;
 mod request;
 mod host;
 mod caller;
@@ -24,12 +25,12 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{any, delete, get, post, put};
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 pub use self::admin_token::AdminToken;
 use self::host::Hosts;
+use self::listener::Listener;
 use self::public_url::PublicUrl;
 use self::rate_limit::RateLimit;
 use crate::relay::Relay;
@@ -106,15 +107,9 @@ pub async fn serve(
         public_cards: settings.public_cards,
         stopping: stopping.clone(),
     };
-    // Answers are small and waited for: never hold one back to fill a packet.
-    let listener = listener.tap_io(|tcp| {
-        if let Err(error) = tcp.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps its delay");
-        }
-    });
     // A bare router would be copied whole for each connection: 14 KiB. Its maker shares it.
     let routes = routes(app).into_make_service();
-    let server = axum::serve(listener, routes).with_graceful_shutdown(async move {
+    let server = axum::serve(Listener(listener), routes).with_graceful_shutdown(async move {
         shutdown.await;
         stop.send_replace(true);
     });
