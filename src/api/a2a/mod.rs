@@ -187,9 +187,10 @@ impl Door {
         let stop = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
         let patience = self.app.blocking_timeout;
         let view = self.app.relay.wait_for_recipient(&self.caller, thread, patience, stop).await?;
-        // Who answered without accepting has not begun a task.
+        // Who answered without accepting has not begun a task; but a message alone would lose what came with it.
         let is_answer = view.thread.state == State::Completed && view.thread.ends.accepted_at.is_none();
         let mut task = self.task(view, detail);
+        let is_answer = is_answer && task.artifacts.is_none();
         Ok(match task.status.message.take_if(|_| is_answer) {
             Some(message) => Sent::Message(Box::new(message)),
             None => Sent::Task(Box::new(task)),
