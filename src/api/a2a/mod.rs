@@ -151,8 +151,15 @@ impl Door {
         let Some(tenant) = read::tenant(params)? else {
             return Ok(());
         };
-        let same = Handle::parse(&tenant).is_ok_and(|tenant| tenant == self.agent);
-        if same {
+        let named = Handle::parse(&tenant).ok();
+        if named.as_ref() == Some(&self.agent) {
+            return Ok(());
+        }
+        // Both may be handles of one agent, a former one and the present one.
+        let find = |handle: Handle| self.app.relay.find_agent(&AgentName::Handle(handle)).ok();
+        if let Some(named) = named.and_then(find)
+            && find(self.agent.clone()).is_some_and(|agent| agent.row == named.row)
+        {
             return Ok(());
         }
         let message =
