@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use a2a_pb::proto::a2a_service_client::A2aServiceClient;
 use a2a_pb::{proto, protojson};
+use agentrelay::domain::time::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use prost::Message as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -178,13 +178,9 @@ impl Client {
         client
     }
 
-    /// The same client without a key.
-    pub fn without_key(&self) -> Client {
-        self.without("authorization")
-    }
-
-    pub fn with_key(&self, key: &str) -> Client {
-        self.with("authorization", &format!("Bearer {key}"))
+    /// The same client at another door of the same agent.
+    pub fn through(&self, door: Door) -> Client {
+        Client { door, ..self.clone() }
     }
 
     /// The same client, which goes on from an update of a stream that was cut.
@@ -230,10 +226,6 @@ impl Client {
 
     pub async fn delete_push_config(&self, params: Value) -> Result<Value, Refusal> {
         self.call("DeleteTaskPushNotificationConfig", params).await
-    }
-
-    pub async fn extended_card(&self) -> Result<Value, Refusal> {
-        self.call("GetExtendedAgentCard", json!({})).await
     }
 
     /// Any operation that is answered once, by its name.
@@ -340,7 +332,7 @@ impl Client {
     ) -> tonic::Request<P> {
         let members = params.as_object_mut().expect("an object");
         members.entry("tenant").or_insert_with(|| json!(self.handle));
-        let read: J = serde_json::from_value(params).expect("ProtoJSON of this request");
+        let read: J = serde_json::from_value(with_doubles(params)).expect("ProtoJSON of this request");
         let mut request = tonic::Request::new(P::decode(&*read.encode_to_vec()).expect("the same message"));
         *request.metadata_mut() = self.metadata();
         request
@@ -443,19 +435,40 @@ impl Client {
 /// A message's ProtoJSON, which is written by `J`.
 fn to_json<J: Serialize + prost::Message + Default>(message: &impl prost::Message) -> Value {
     let read = J::decode(&*message.encode_to_vec()).expect("the same message");
-    whole_numbers(serde_json::to_value(read).expect("ProtoJSON"))
+    canonical_json(serde_json::to_value(read).expect("ProtoJSON"))
 }
 
-/// Canonical ProtoJSON writes a double that is a whole number without a fraction; the crate does not.
-fn whole_numbers(value: Value) -> Value {
+/// The crate reads no whole number beyond 32 bits as the double that it will be.
+fn with_doubles(value: Value) -> Value {
     match value {
+        Value::Number(number) => match number.as_i64().filter(|number| i32::try_from(*number).is_err()) {
+            Some(_) => json!(number.as_f64()),
+            None => Value::Number(number),
+        },
+        Value::Array(elements) => elements.into_iter().map(with_doubles).collect(),
+        Value::Object(members) => members.into_iter().map(|(key, member)| (key, with_doubles(member))).collect(),
+        other => other,
+    }
+}
+
+/// 2^53: above it, not every whole number is a double.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// Canonical ProtoJSON writes a double that is a whole number without a fraction, and the zone of a time as `Z`; the crate
+/// does not.
+fn canonical_json(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.ends_with("+00:00") => {
+            let moment = Timestamp::parse(&text);
+            Value::String(moment.map_or(text, |moment| moment.to_string()))
+        }
         Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
             #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
-            Some(double) if double.fract() == 0.0 && double.abs() < 1e15 => json!(double as i64),
+            Some(double) if double.fract() == 0.0 && double.abs() <= EXACT_MAX => json!(double as i64),
             _ => Value::Number(number),
         },
-        Value::Array(elements) => elements.into_iter().map(whole_numbers).collect(),
-        Value::Object(members) => members.into_iter().map(|(key, member)| (key, whole_numbers(member))).collect(),
+        Value::Array(elements) => elements.into_iter().map(canonical_json).collect(),
+        Value::Object(members) => members.into_iter().map(|(key, member)| (key, canonical_json(member))).collect(),
         other => other,
     }
 }
