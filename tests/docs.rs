@@ -1,7 +1,7 @@
 //! The documents, held to what the relay does: every example runs, every table is the code's, every link leads somewhere.
 
 mod likeness;
-mod page;
+pub mod page;
 mod story;
 
 use std::collections::BTreeSet;
@@ -248,6 +248,16 @@ mod readme {
         let pairs = expected.lines().chain(std::iter::repeat("")).zip(found.lines().chain(std::iter::repeat("")));
         let differences = pairs.take(lines).filter(|(expected, found)| !same_line(expected, found));
         differences.map(|(expected, found)| format!("'{expected}' is shown, '{found}' printed")).collect()
+    }
+
+    #[test]
+    fn its_client_is_part_of_the_program_that_runs() {
+        let program = Page::read(A2A).text;
+        let blocks = Page::read(README).blocks();
+        let excerpt = blocks.iter().find(|block| block.language == "python").expect("a client").text.replace("...", "");
+        for line in excerpt.lines().map(str::trim) {
+            assert!(program.contains(line), "{A2A} does not have the README's line: {line}");
+        }
     }
 
     #[test]

@@ -176,7 +176,7 @@ async fn every_problem_of_a_card_is_named_at_once_and_nothing_is_changed() {
         masked(&refused.json()),
         json!({
             "code": "invalid_params",
-            "message": "role: expected a string, received a number (4 more in details.issues)",
+            "message": "role: expected a string, received a number (4 more)",
             "request_id": "REQUEST",
             "details": {"issues": [
                 {"path": ["role"], "message": "expected a string, received a number", "code": "invalid_type"},

@@ -4,6 +4,7 @@
 //! their own that print a line for each step, and what they need is installed under `target/sdk`. The agent at the other
 //! end is the worker example.
 
+mod documented;
 mod install;
 mod story;
 mod rust;

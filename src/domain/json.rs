@@ -113,7 +113,7 @@ impl Issues {
         };
         let more = match self.0.len() {
             1 => String::new(),
-            count => format!(" ({} more in details.issues)", count - 1),
+            count => format!(" ({} more)", count - 1),
         };
         let place = if first.path.0.is_empty() { String::new() } else { format!("{}: ", first.path) };
         let error = Error::new(Symbol::InvalidParams, format!("{place}{}{more}", first.message));
@@ -489,7 +489,7 @@ mod tests {
         }
         assert!(object.required("d", &mut issues).is_none());
         let error = issues.finish().expect_err("three problems");
-        assert_eq!(error.message(), "a: expected a string, received a number (2 more in details.issues)");
+        assert_eq!(error.message(), "a: expected a string, received a number (2 more)");
         let paths: Vec<_> = error.details()["issues"]
             .as_array()
             .expect("a list")

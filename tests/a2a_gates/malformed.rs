@@ -730,7 +730,8 @@ async fn a_push_config_is_looked_at_before_it_is_taken() {
         let own = with(&config, "/taskId", Some(json!(task)));
         for binding in Binding::ALL {
             let reply = call(&bob, "CreateTaskPushNotificationConfig", &frank.handle, own.clone()).by(binding).await;
-            let expected = if binding == Binding::Grpc { (0, 3, INVALID_PARAMS.2, OWN) } else { INVALID_PARAMS };
+            let expected =
+                if binding == Binding::Grpc { (0, 3, INVALID_PARAMS.2, INVALID_PARAMS.3) } else { INVALID_PARAMS };
             findings.check(&config.to_string(), binding, &reply, expected, fields);
             let reply = call(&bob, "SendMessage", &frank.handle, message.clone()).by(binding).await;
             findings.check(&config.to_string(), binding, &reply, expected, &inline);
@@ -767,7 +768,7 @@ async fn grpc_names_the_fields_too() {
     let (bob, frank) = relay.bob_and_frank().await;
     let before = rows(&relay);
     let mut findings = Findings::default();
-    let expected = (0, 3, INVALID_PARAMS.2, OWN);
+    let expected = (0, 3, INVALID_PARAMS.2, INVALID_PARAMS.3);
     let full = full();
     for (pointer, value, fields) in [
         ("/message", json!({}), &["message.messageId", "message.role", "message.parts"][..]),
@@ -829,7 +830,7 @@ async fn grpc_names_the_fields_too() {
         let path = "/lf.a2a.v1.A2AService/SendMessage";
         let raw = over_http2(&relay.url, path, "application/grpc", headers(&bob, None), body).await;
         let reply = Reply::of_grpc(raw, "SendMessage");
-        assert_eq!((reply.refusal().code, &*reply.refusal().reason), (3, "invalid_params"), "{data}");
+        assert_eq!((reply.refusal().code, &*reply.refusal().reason), (3, INVALID_PARAMS.2), "{data}");
     }
     findings.assert_none();
     assert_eq!(rows(&relay), before, "nothing was written");

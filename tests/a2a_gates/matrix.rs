@@ -291,3 +291,26 @@ async fn what_a_push_config_was_entrusted_with_is_never_shown() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disabled_agents_door_takes_nothing_new_and_keeps_what_was_there() {
+    let stage = Stage::new().await;
+    for binding in Binding::ALL {
+        let task = stage.task().await;
+        let id = agentrelay::domain::id::AgentId::parse(&stage.frank.id).expect("an id");
+        let actor = Actor::operator("req_test");
+        stage.relay.relay.disable_agent(actor.clone(), AgentName::Id(id)).await.expect("disabled");
+        for operation in OPERATIONS {
+            let reply = call(&stage.bob, operation, &stage.frank.handle, params(operation, &task)).by(binding).await;
+            let found = reply.said.as_ref().map_or_else(|refusal| refusal.reason.clone(), |_| "ok".to_owned());
+            let wanted = match operation {
+                "SendMessage" | "SendStreamingMessage" | "GetExtendedAgentCard" => "recipient_not_found",
+                // The one before has cancelled it.
+                "SubscribeToTask" => "UNSUPPORTED_OPERATION",
+                _ => "ok",
+            };
+            assert_eq!(found, wanted, "{operation} {binding:?}");
+        }
+        stage.relay.relay.enable_agent(actor, AgentName::Id(id)).await.expect("enabled");
+    }
+}

@@ -15,6 +15,8 @@ mod sse;
 mod version;
 mod error;
 mod read;
+mod send;
+mod tasks;
 mod push;
 mod stream;
 mod translate;
@@ -23,25 +25,19 @@ mod wire;
 
 use self::card::AgentCard;
 use self::error::{Failure, Kind};
-use self::read::{CancelTask, GetTask, ListTasks, SendMessage, StatusFilter};
+use self::read::{CancelTask, GetTask, ListTasks, SendMessage};
 use self::stream::{Resume, TaskStream};
-use self::translate::{Artifacts, Detail, Names};
+use self::translate::Detail;
 use self::wire::{PushConfig, PushConfigList, Sent, Task, TaskList};
 use crate::api::App;
 use crate::domain::agent::{Agent, Handle};
-use crate::domain::id::ThreadId;
-use crate::domain::intent::Intent;
-use crate::domain::json::{Object, Path, issue};
-use crate::domain::page::Limit;
+use crate::domain::json::{Object, issue};
 use crate::domain::thread::{Thread, ThreadView};
-use crate::domain::transition::{Side, State, Transition};
+use crate::domain::transition::Side;
 use crate::error::{Error, Symbol};
 use crate::relay::Caller;
 use crate::relay::agents::AgentName;
-use crate::relay::boxes::{BoxFilter, Scope};
-use crate::relay::send::{Append, Handoff};
-use crate::relay::threads::{self, thread_id};
-use crate::relay::transitions::Step;
+use crate::relay::threads::thread_id;
 
 /// What a call comes to, or why it does not.
 type Result<T> = std::result::Result<T, Failure>;
@@ -167,179 +163,6 @@ impl Door {
         Err(issue(params.at("tenant"), "invalid_value", message).into())
     }
 
-    /// Sends a message: a new task, or more of an old one (3.1.1). Waits for the agent unless told not to.
-    async fn send_message(&self, request: SendMessage) -> Result<Sent> {
-        let detail = Detail { history: request.history, ..Detail::FULL };
-        let returns_at_once = request.return_immediately;
-        let thread = if request.task_id.is_some() {
-            self.append(request).await?
-        } else {
-            let (handoff, said) = self.handoff(request)?;
-            let metadata = handoff.metadata.rest.clone();
-            let sent = self.app.relay.send(&self.caller, handoff).await;
-            let receipt = sent.map_err(|error| self.not_sent(error))?;
-            if returns_at_once && !self.extension {
-                // All of the answer is known: nothing has to be read.
-                let names = Names::of_new(receipt.thread, said.context_id.as_deref());
-                let task = translate::new_task(&names, &receipt, said.draft, detail, metadata);
-                return Ok(Sent::Task(Box::new(task)));
-            }
-            receipt.thread
-        };
-        if returns_at_once {
-            let view = self.app.relay.peek(&self.caller, thread).await?;
-            return Ok(Sent::Task(Box::new(self.task(view, detail))));
-        }
-        let mut stopping = self.app.stopping.clone();
-        let stop = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
-        let patience = self.app.blocking_timeout;
-        let view = self.app.relay.wait_for_recipient(&self.caller, thread, patience, stop).await?;
-        // Who answered without accepting has not begun a task; but a message alone would lose what came with it.
-        let is_answer = view.thread.state == State::Completed && view.thread.ends.accepted_at.is_none();
-        let mut task = self.task(view, detail);
-        let is_answer = is_answer && task.artifacts.is_none();
-        Ok(match task.status.message.take_if(|_| is_answer) {
-            Some(message) => Sent::Message(Box::new(message)),
-            None => Sent::Task(Box::new(task)),
-        })
-    }
-
-    /// As [`Door::send_message`], and the task is followed from the message on (3.1.2).
-    async fn send_streaming_message(&self, request: SendMessage) -> Result<Outcome> {
-        let detail = Detail { history: request.history, ..Detail::FULL };
-        let thread = if request.task_id.is_some() {
-            self.append(request).await?
-        } else {
-            let (handoff, _) = self.handoff(request)?;
-            self.app.relay.send(&self.caller, handoff).await.map_err(|error| self.not_sent(error))?.thread
-        };
-        let (view, watcher) = self.app.relay.watch(&self.caller, thread).await?;
-        Ok(Outcome::Stream(Box::new(TaskStream::new(self, view, watcher, detail, 0))))
-    }
-
-    /// The new handoff that a message is, and what is needed to show it.
-    fn handoff(&self, request: SendMessage) -> Result<(Handoff, Said)> {
-        if *self.caller.handle() == self.agent {
-            return Err(own_door());
-        }
-        let intent = Intent::new(request.handoff.intent, request.handoff.proposed_action)?;
-        let said = Said { context_id: request.context_id.clone(), draft: request.draft.clone() };
-        let handoff = Handoff {
-            metadata: request.metadata,
-            context_id: request.context_id,
-            webhook: request.webhook,
-            ..Handoff::new(self.agent.clone(), intent, request.draft)
-        };
-        Ok((handoff, said))
-    }
-
-    /// Why a handoff was refused. Under a former handle only the relay saw that this is the caller's own door.
-    fn not_sent(&self, error: Error) -> Failure {
-        let agent = || self.app.relay.find_agent(&AgentName::Handle(self.agent.clone()));
-        if error.symbol() == Symbol::InvalidParams && agent().is_ok_and(|agent| agent.row == self.caller.row()) {
-            return own_door();
-        }
-        error.into()
-    }
-
-    /// Adds a message to its task.
-    async fn append(&self, request: SendMessage) -> Result<ThreadId> {
-        let (thread, context_id) = self.sent_task(&request.task_id.unwrap_or_default())?;
-        if let Some(given) = &request.context_id
-            && *given != context_id
-        {
-            let path = Path::root().key("message").key("contextId");
-            return Err(issue(path, "invalid_value", "the task is part of another context; leave contextId out").into());
-        }
-        let mut message = request.draft;
-        // A message without metadata of its own shows what its author said beside it.
-        message.payload = message.payload.or_else(|| request.metadata.rest.clone());
-        let append = Append { metadata: request.metadata, webhook: request.webhook, ..Append::new(thread.id, message) };
-        Ok(self.app.relay.append(&self.caller, append).await?.thread)
-    }
-
-    async fn get_task(&self, request: GetTask) -> Result<Outcome> {
-        let view = self.app.relay.peek(&self.caller, thread_id(&request.id)?).await?;
-        self.check_door(&view.thread)?;
-        let detail = Detail { history: request.history, ..Detail::FULL };
-        Ok(Outcome::Task(Box::new(self.task(view, detail))))
-    }
-
-    /// Lists the tasks that the caller sent to this agent or, at its own door, those that were sent to it (3.1.4).
-    async fn list_tasks(&self, request: ListTasks) -> Result<TaskList> {
-        let agent = self.app.relay.find_agent(&AgentName::Handle(self.agent.clone()))?;
-        let scope = if agent.row == self.caller.row() { Scope::Inbox } else { Scope::SentTo(agent.row) };
-        let states = match request.status {
-            StatusFilter::Any => Vec::new(),
-            StatusFilter::Is(state) => vec![state],
-            StatusFilter::Never => {
-                let (next_page_token, page_size) = (String::new(), request.page_size);
-                return Ok(TaskList { tasks: Vec::new(), next_page_token, page_size, total_size: 0 });
-            }
-        };
-        let filter = BoxFilter { scope, context_id: request.context_id, states, changed_since: request.changed_since };
-        // One more: the last message may stand in the status and not in the history.
-        let messages = if request.history == 0 { 0 } else { request.history.saturating_add(1) };
-        let shown = threads::Detail { messages, artifacts: request.artifacts };
-        let limit = i64::try_from(request.page_size).ok().and_then(|size| Limit::new(size, Limit::MAX));
-        let limit = limit.unwrap_or(Limit::DEFAULT);
-        let token = request.page_token.as_deref();
-        let path = Path::root().key("pageToken");
-        let page = self.app.relay.threads_by_change(&self.caller, filter, shown, limit, token, path).await?;
-        let artifacts = if request.artifacts { Artifacts::Listed } else { Artifacts::Omitted };
-        let detail = Detail { history: Some(request.history), artifacts };
-        Ok(TaskList {
-            tasks: page.threads.into_iter().map(|view| self.task(view, detail)).collect(),
-            next_page_token: page.next_cursor.unwrap_or_default(),
-            page_size: request.page_size,
-            total_size: page.total,
-        })
-    }
-
-    /// Cancels a task that nobody works on. Once more changes nothing (3.3.1).
-    async fn cancel_task(&self, request: CancelTask) -> Result<Outcome> {
-        let (thread, _) = self.sent_task(&request.id)?;
-        if thread.state != State::Cancelled {
-            let step = Step { metadata: request.metadata, ..Step::new(thread.id, Transition::Cancel) };
-            let cancelled = self.app.relay.transition(&self.caller, step).await;
-            // Another call may have cancelled it in between. The error's details do not tell: they call a rejected one cancelled too.
-            if let Err(error) = cancelled
-                && self.app.relay.find_thread(&self.caller, thread.id)?.0.state != State::Cancelled
-            {
-                return Err(error.into());
-            }
-        }
-        let view = self.app.relay.peek(&self.caller, thread.id).await?;
-        Ok(Outcome::Task(Box::new(self.task(view, Detail::FULL))))
-    }
-
-    /// Follows a task from now on, or from where the client was cut off (3.1.6).
-    async fn subscribe_to_task(&self, id: &str, resume: Option<Resume>) -> Result<Outcome> {
-        let id = thread_id(id)?;
-        let (thread, _) = self.app.relay.find_thread(&self.caller, id)?;
-        self.check_door(&thread)?;
-        let resumed = match resume {
-            Some(Resume { generation, told }) => {
-                let watched = self.app.relay.watch_from(&self.caller, id, generation, told).await?;
-                watched.map(|(view, watcher)| TaskStream::new(self, view, watcher, Detail::FULL, told))
-            }
-            None => None,
-        };
-        let stream = match resumed {
-            // What it had not heard yet may be the end.
-            Some(stream) => stream,
-            None if thread.state.is_terminal() => {
-                let message = "The task has ended and changes no more; read it with GetTask";
-                return Err(Failure::A2a(Kind::UnsupportedOperation, message.to_owned()));
-            }
-            None => {
-                let (view, watcher) = self.app.relay.watch(&self.caller, id).await?;
-                TaskStream::new(self, view, watcher, Detail::FULL, 0)
-            }
-        };
-        Ok(Outcome::Stream(Box::new(stream)))
-    }
-
     /// A task of the caller's, which it sent to this agent, with its context.
     fn sent_task(&self, id: &str) -> Result<(Thread, String)> {
         let (thread, side) = self.app.relay.find_thread(&self.caller, thread_id(id)?)?;
@@ -385,12 +208,6 @@ impl Door {
 fn own_door() -> Failure {
     let message = "Under your own handle you read your inbox; answer it with tasks/update at POST /a2a";
     Failure::A2a(Kind::UnsupportedOperation, message.to_owned())
-}
-
-/// What is kept of a message to show it.
-struct Said {
-    context_id: Option<String>,
-    draft: crate::domain::message::Draft,
 }
 
 /// Nobody lives here.
