@@ -47,7 +47,7 @@ async fn read(client: &Client, task: &str) -> Value {
 
 /// What is refused, whatever it would have come to.
 #[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>) -> Refusal {
+fn refused<T: std::fmt::Debug>(result: Result<T, Box<Refusal>>) -> Box<Refusal> {
     result.expect_err("refused")
 }
 

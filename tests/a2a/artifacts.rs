@@ -9,7 +9,7 @@ use crate::support::{Agent, TestRelay, message};
 const OWN: &str = "application/vnd.agentrelay.artifact+json";
 
 /// A piece of an artifact.
-fn piece(id: &str, text: &str, flags: Value) -> Value {
+fn piece(id: &str, text: &str, flags: &Value) -> Value {
     let mut piece = json!({ "type": "parts", "artifact_id": id, "parts": [{ "text": text }] });
     piece.as_object_mut().expect("an object").extend(flags.as_object().expect("an object").clone());
     piece
@@ -17,8 +17,7 @@ fn piece(id: &str, text: &str, flags: Value) -> Value {
 
 /// Follows a task through every door while `frank` adds these artifacts, change by change; gives what every door told
 /// alike, without the statuses, and the artifacts that it shows in the end.
-async fn progressed(relay: &TestRelay, bob: &Agent, frank: &Agent, changes: Vec<Value>) -> (Vec<Value>, Value) {
-    let _ = relay;
+async fn progressed(bob: &Agent, frank: &Agent, changes: Vec<Value>) -> (Vec<Value>, Value) {
     let task = bob.hand_to(frank, "Work").await;
     take(frank, &task, &("accept", json!({}))).await;
     let mut streams = Vec::new();
@@ -51,12 +50,12 @@ async fn progressed(relay: &TestRelay, bob: &Agent, frank: &Agent, changes: Vec<
 async fn of_several_chunks_are_one_in_the_end() {
     let relay = TestRelay::start().await;
     let (bob, frank) = relay.bob_and_frank().await;
-    let first = piece("log", "one ", json!({ "last_chunk": false, "name": "The log", "metadata": { "a": 1 } }));
-    let second = piece("log", "two ", json!({ "append": true, "description": "Grows" }));
-    let third = piece("log", "three", json!({ "append": true, "last_chunk": true }));
-    let other = piece("other", "whole", json!({}));
+    let first = piece("log", "one ", &json!({ "last_chunk": false, "name": "The log", "metadata": { "a": 1 } }));
+    let second = piece("log", "two ", &json!({ "append": true, "description": "Grows" }));
+    let third = piece("log", "three", &json!({ "append": true, "last_chunk": true }));
+    let other = piece("other", "whole", &json!({}));
     let changes = vec![json!([first]), json!([other, second]), json!([third])];
-    let (told, shown) = progressed(&relay, &bob, &frank, changes).await;
+    let (told, shown) = progressed(&bob, &frank, changes).await;
     let update = |artifact: Value, append: bool, last: bool| json!({ "artifact": artifact, "append": append, "lastChunk": last });
     assert_eq!(
         told,
@@ -86,11 +85,11 @@ async fn of_the_same_id_take_each_others_place_and_keep_it() {
     let relay = TestRelay::start().await;
     let (bob, frank) = relay.bob_and_frank().await;
     let changes = vec![
-        json!([piece("a", "old", json!({ "name": "Old" })), piece("b", "stays", json!({}))]),
-        json!([piece("a", "new", json!({}))]),
-        json!([piece("a", " and more", json!({ "append": true }))]),
+        json!([piece("a", "old", &json!({ "name": "Old" })), piece("b", "stays", &json!({}))]),
+        json!([piece("a", "new", &json!({}))]),
+        json!([piece("a", " and more", &json!({ "append": true }))]),
     ];
-    let (told, shown) = progressed(&relay, &bob, &frank, changes).await;
+    let (told, shown) = progressed(&bob, &frank, changes).await;
     assert_eq!(told.len(), 4);
     let a = json!({ "artifactId": "a", "parts": [{ "text": "new" }, { "text": " and more" }] });
     assert_eq!(shown, json!([a, { "artifactId": "b", "parts": [{ "text": "stays" }] }]));
@@ -102,7 +101,7 @@ async fn without_an_id_get_one_of_their_own_each() {
     let (bob, frank) = relay.bob_and_frank().await;
     let anonymous = |text: &str| json!({ "type": "parts", "parts": [{ "text": text }] });
     let changes = vec![json!([anonymous("one"), anonymous("two")]), json!([anonymous("three")])];
-    let (told, shown) = progressed(&relay, &bob, &frank, changes).await;
+    let (told, shown) = progressed(&bob, &frank, changes).await;
     let ids: Vec<&Value> = told.iter().map(|update| &update["artifact"]["artifactId"]).collect();
     let shown_ids: Vec<&Value> =
         shown.as_array().expect("artifacts").iter().map(|artifact| &artifact["artifactId"]).collect();
@@ -134,7 +133,7 @@ async fn of_agentrelays_own_types_are_data_and_a_diff_is_text_too() {
     let relay = TestRelay::start().await;
     let (bob, frank) = relay.bob_and_frank().await;
     let own = documented();
-    let (told, shown) = progressed(&relay, &bob, &frank, vec![json!(own)]).await;
+    let (told, shown) = progressed(&bob, &frank, vec![json!(own)]).await;
     let shown = shown.as_array().expect("artifacts");
     assert_eq!((told.len(), shown.len()), (5, 5));
     let names = ["src/a.rs", "src/b.rs", "cargo test", "", "Here"];
@@ -156,7 +155,7 @@ async fn of_the_sender_are_further_parts_of_its_message() {
     let (bob, frank) = relay.bob_and_frank().await;
     let params = json!({ "recipient": "frank@acme", "message": message("Look"), "artifacts": documented() });
     let task = bob.rpc("message/send", params).await.result()["task_id"].as_str().expect("an id").to_owned();
-    let more = json!([piece("x", "attached", json!({ "name": "X" }))]);
+    let more = json!([piece("x", "attached", &json!({ "name": "X" }))]);
     let params = json!({ "task_id": task, "message": message("More"), "artifacts": more });
     bob.rpc("message/send", params).await.result();
     let mut parts = vec![json!({ "text": "Look" }), as_data(&documented()[0]), diff_as_text()];

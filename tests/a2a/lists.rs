@@ -110,7 +110,7 @@ async fn are_walked_page_by_page_while_tasks_change() {
         }
         for made_up in ["nonsense", "AAAA", &tasks[0]] {
             let refusal = refused(client.list(json!({ "pageToken": made_up })).await);
-            refusal.is_ours("invalid_params");
+            refusal.is("INVALID_PARAMS");
             assert_eq!(refusal.fields(), ["pageToken"], "{door:?}");
         }
         let foreign = json!({ "pageToken": first["nextPageToken"], "contextId": "another list" });
@@ -204,7 +204,7 @@ async fn have_pages_of_one_to_a_hundred_tasks() {
         let client = bob.at(door, &frank);
         for size in [0, 101, -1] {
             let refusal = refused(client.list(json!({ "pageSize": size })).await);
-            refusal.is_ours("invalid_params");
+            refusal.is("INVALID_PARAMS");
             assert_eq!(refusal.fields(), ["pageSize"], "{door:?} {size}");
         }
         for size in [1, 100] {

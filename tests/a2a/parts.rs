@@ -207,7 +207,7 @@ async fn that_hold_nothing_or_two_things_are_refused_with_their_place() {
     for door in Door::JSON {
         let faulty = json!([{ "text": "fine" }, {}, { "text": "a", "url": "b" }, { "raw": "?" }, { "url": 1 }, 5]);
         let refusal = bob.at(door, &frank).send(sending(&faulty)).await.expect_err("refused");
-        refusal.is_ours("invalid_params");
+        refusal.is("INVALID_PARAMS");
         let places =
             ["message.parts.1", "message.parts.2", "message.parts.3.raw", "message.parts.4.url", "message.parts.5"];
         let fields = refusal.fields().join(" ").replace('[', ".").replace(']', "");
@@ -215,7 +215,7 @@ async fn that_hold_nothing_or_two_things_are_refused_with_their_place() {
     }
     let refusal =
         bob.at(Door::Grpc, &frank).send(sending(&json!([{ "text": "fine" }, {}]))).await.expect_err("refused");
-    assert_eq!((refusal.reason.as_str(), refusal.violations.len()), ("invalid_params", 1));
+    assert_eq!((refusal.reason.as_str(), refusal.violations.len()), ("INVALID_PARAMS", 1));
     for door in Door::ALL {
         let refusal = bob.at(door, &frank).send(sending(&json!([]))).await.expect_err("refused");
         assert_eq!(refusal.fields(), ["message.parts"], "{door:?}");

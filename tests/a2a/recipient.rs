@@ -92,7 +92,7 @@ async fn a_former_handle_is_still_a_door_for_both_sides() {
             assert_eq!(inbox, client.list(json!({})).await.expect("a list"), "{door:?} {handle}");
             assert!(inbox["totalSize"].as_i64() > Some(1), "{door:?} {handle}");
             refused(own.cancel(json!({ "id": task })).await).is("UNSUPPORTED_OPERATION");
-            refused(own.send(hand("To myself")).await);
+            refused(own.send(hand("To myself")).await).is("UNSUPPORTED_OPERATION");
             let mut stream = own.subscribe(&task).await.expect("a stream");
             stream.response().await;
             client.cancel(json!({ "id": task })).await.expect("cancelled");

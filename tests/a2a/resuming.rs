@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::streams::{all_words, live, responses, story};
-use super::{read, take, unlimited};
+use super::{Step, read, take, unlimited};
 use crate::support::a2a::{Door, Update};
-use crate::support::{Agent, RelayProcess, TestRelay};
+use crate::support::{Agent, RelayProcess, TestRelay, message};
 use crate::{consistency, storage};
 
 #[track_caller]
@@ -41,6 +41,29 @@ fn put_together(told: &[Update]) -> (Value, Vec<Value>) {
     (status, artifacts)
 }
 
+fn history(task: &Value) -> &[Value] {
+    task["history"].as_array().expect("a history")
+}
+
+/// Cuts a stream that told the whole of an ended task after each of its updates, and goes on.
+async fn cut_everywhere(bob: &Agent, frank: &Agent, task: &str, told: &[Update]) {
+    let end = read(&bob.at(Door::Grpc, frank), task).await;
+    for door in Door::JSON {
+        for cut in 0..told.len() {
+            let client = bob.at(door, frank).resuming(id(&told[cut]));
+            let resumed = client.subscribe(task).await.expect("a stream").all().await;
+            let place = format!("{door:?} after {cut} of {:#?}", all_words(told));
+            assert_eq!(id(&resumed[0]), id(&told[cut]), "{place}");
+            assert_eq!(put_together(&resumed[..1]), put_together(&told[..=cut]), "{place}");
+            assert_eq!(resumed[1..], told[cut + 1..], "{place}");
+            let known = history(&resumed[0].response["task"]);
+            assert_eq!(known, &history(&end)[..known.len()], "{place}");
+        }
+    }
+    let artifacts = end["artifacts"].as_array().cloned().unwrap_or_default();
+    assert_eq!(put_together(told), (end["status"].clone(), artifacts));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn at_any_place_they_go_on_with_nothing_lost_and_nothing_twice() {
     let relay = TestRelay::start().await;
@@ -50,19 +73,72 @@ async fn at_any_place_they_go_on_with_nothing_lost_and_nothing_twice() {
     live(&bob, &frank, &task, &story()).await;
     let told = stream.all().await;
     assert_eq!(told.len(), 15);
-    for door in Door::JSON {
-        for cut in 0..told.len() {
-            let client = bob.at(door, &frank).resuming(id(&told[cut]));
-            let resumed = client.subscribe(&task).await.expect("a stream").all().await;
-            let place = format!("{door:?} after {cut}, {}", id(&told[cut]));
-            assert_eq!(id(&resumed[0]), id(&told[cut]), "{place}");
-            assert_eq!(put_together(&resumed[..1]), put_together(&told[..=cut]), "{place}");
-            assert_eq!(resumed[1..], told[cut + 1..], "{place}");
-        }
+    cut_everywhere(&bob, &frank, &task, &told).await;
+}
+
+/// A step that somebody tries, by the numbers of chance.
+fn attempt(chance: &mut impl FnMut(usize) -> usize) -> (bool, Step) {
+    const STEPS: [&str; 10] =
+        ["accept", "accept", "progress", "progress", "progress", "request_input", "say", "say", "complete", "fail"];
+    // An end is rare.
+    let among = if chance(6) == 0 { 10 } else { 8 };
+    let transition = STEPS[chance(among)];
+    if transition == "say" {
+        return (chance(2) == 0, ("say", json!("A word")));
     }
-    let end = read(&bob.at(Door::HttpJson, &frank), &task).await;
-    let artifacts = end["artifacts"].as_array().expect("artifacts").clone();
-    assert_eq!(put_together(&told), (end["status"].clone(), artifacts));
+    let mut with = json!({});
+    if transition != "accept" {
+        if transition == "request_input" || chance(2) == 0 {
+            with["message"] = message("So");
+        }
+        let piece = |number: usize, chance: &mut dyn FnMut(usize) -> usize| {
+            let (id, append) = (format!("a{}", chance(3)), chance(2) == 0);
+            json!({ "type": "parts", "artifact_id": id, "append": append, "parts": [{ "text": number.to_string() }] })
+        };
+        with["artifacts"] = (0..chance(4)).map(|number| piece(number, chance)).collect();
+    }
+    (false, (transition, with))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_any_place_of_any_story_too() {
+    let relay = TestRelay::start().await;
+    let (bob, frank) = relay.bob_and_frank().await;
+    let mut state = 7_u64;
+    let mut chance = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).expect("a number") % below
+    };
+    let mut longest = 0;
+    for _ in 0..12 {
+        let task = bob.hand_to(&frank, "Work").await;
+        let mut streams = Vec::new();
+        for door in Door::ALL {
+            streams.push(bob.at(door, &frank).subscribe(&task).await.expect("a stream"));
+        }
+        for _ in 0..14 {
+            let (by_sender, (transition, with)) = attempt(&mut chance);
+            // What is not possible now is refused, and nothing happened.
+            if transition == "say" {
+                let speaker = if by_sender { &bob } else { &frank };
+                speaker.say(&task, with.as_str().expect("a text")).await;
+            } else {
+                frank.step_with(&task, transition, with).await;
+            }
+        }
+        frank.step(&task, "reject").await;
+        let mut told = Vec::new();
+        for stream in &mut streams {
+            told.push(stream.all().await);
+        }
+        let [rpc, http, grpc] = <[Vec<Update>; 3]>::try_from(told).expect("three");
+        assert_eq!(rpc, http);
+        assert_eq!(responses(&rpc), responses(&grpc));
+        cut_everywhere(&bob, &frank, &task, &rpc).await;
+        longest = longest.max(rpc.len());
+    }
+    assert!(longest > 15, "{longest}");
+    consistency::check(&relay.sqlite());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -61,7 +61,7 @@ async fn a_task_alone_names_its_context_and_another_context_is_refused_without_a
         let mut other = into(&task, "Fourth");
         other["message"]["contextId"] = json!("another-one");
         let refusal = refused(client.send(other).await);
-        refusal.is_ours("invalid_params");
+        refusal.is("INVALID_PARAMS");
         assert_eq!(refusal.fields(), ["message.contextId"], "{door:?}");
         assert_eq!(frank.get(&task).await, before, "{door:?}");
         assert_eq!(before["messages"].as_array().map(Vec::len), Some(3));
@@ -268,7 +268,7 @@ async fn the_length_of_the_history_is_the_clients_choice() {
         let history = sent["history"].as_array().expect("a history");
         assert_eq!(history.iter().map(said).collect::<Vec<_>>(), ["Three", "Four"], "{door:?}");
         let refusal = refused(client.get(json!({ "id": task, "historyLength": -1 })).await);
-        refusal.is_ours("invalid_params");
+        refusal.is("INVALID_PARAMS");
         assert_eq!(refusal.fields(), ["historyLength"], "{door:?}");
         let refusal = refused(client.send(limited(into(&task, "Five"), -1)).await);
         assert_eq!(refusal.fields(), ["configuration.historyLength"], "{door:?}");

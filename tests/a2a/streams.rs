@@ -269,3 +269,46 @@ async fn show_as_much_of_the_history_as_the_client_chose() {
         assert_eq!(history[0]["parts"][0]["text"], "Two", "{door:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_call_with_a_name_follow_the_one_task_however_often_it_is_made() {
+    let relay = TestRelay::start().await;
+    let (bob, frank) = relay.bob_and_frank().await;
+    for door in Door::ALL {
+        let client = bob.at(door, &frank);
+        let mut params = ask("Work");
+        params["metadata"] = json!({ "client_idempotency_key": format!("streamed by {door:?}") });
+        let mut first = client.send_streaming(params.clone()).await.expect("a stream");
+        let task = id(&first.response().await["task"]);
+        take(&frank, &task, &("accept", json!({}))).await;
+        let mut second = client.send_streaming(params.clone()).await.expect("a stream");
+        assert_eq!(second.response().await["task"], read(&client, &task).await, "{door:?}");
+        take(&frank, &task, &("complete", json!({}))).await;
+        assert_eq!(all_words(&first.all().await), ["status WORKING", "status COMPLETED"], "{door:?}");
+        assert_eq!(all_words(&second.all().await), ["status COMPLETED"], "{door:?}");
+        // After the end there is the task, and no more.
+        let mut late = client.send_streaming(params).await.expect("a stream");
+        assert_eq!(all_words(&late.all().await), ["task COMPLETED"], "{door:?}");
+    }
+    assert_eq!(frank.inbox().await.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tell_a_key_that_was_replaced_nothing_more() {
+    let relay = TestRelay::start().await;
+    let (bob, frank) = relay.bob_and_frank().await;
+    let task = bob.hand_to(&frank, "Work").await;
+    let mut streams = Vec::new();
+    for door in Door::ALL {
+        let mut stream = bob.at(door, &frank).subscribe(&task).await.expect("a stream");
+        stream.response().await;
+        streams.push((door, stream));
+    }
+    assert_eq!(bob.rest("POST", "/agents/me/keys/rotate").await.status, 200);
+    take(&frank, &task, &("reject", saying("A secret reason"))).await;
+    for (door, mut stream) in streams {
+        let (updates, refusal) = stream.rest().await;
+        assert_eq!(updates, [], "{door:?}");
+        refusal.unwrap_or_else(|| panic!("{door:?}: an error at the end")).is_ours("unauthenticated");
+    }
+}

@@ -12,7 +12,7 @@ use crate::support::a2a::{Client, Door, Refusal, ask};
 use crate::support::{Agent, TestRelay};
 
 /// Sends and waits, while the test goes on.
-fn asking(client: &Client, params: Value) -> JoinHandle<Result<Value, Refusal>> {
+fn asking(client: &Client, params: Value) -> JoinHandle<Result<Value, Box<Refusal>>> {
     let client = client.clone();
     tokio::spawn(async move { client.send(params).await })
 }

@@ -56,7 +56,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// From `error` in a body of the JSON bindings.
-    fn of(error: &Value, http_status: u16) -> Refusal {
+    fn of(error: &Value, http_status: u16) -> Box<Refusal> {
         let details = error["data"].as_array().or_else(|| error["details"].as_array()).cloned().unwrap_or_default();
         let detail = |name: &str| {
             let kind = format!("type.googleapis.com/google.rpc.{name}");
@@ -65,7 +65,7 @@ impl Refusal {
         let (info, request) = (detail("ErrorInfo"), detail("BadRequest"));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let violations = request["fieldViolations"].as_array().cloned().unwrap_or_default();
-        Refusal {
+        Box::new(Refusal {
             code: error["code"].as_i64().unwrap_or_else(|| panic!("no error: {error}")),
             status: text(&error["status"]),
             reason: text(&info["reason"]),
@@ -74,15 +74,15 @@ impl Refusal {
             violations: violations.iter().map(|one| (text(&one["field"]), text(&one["description"]))).collect(),
             message: text(&error["message"]),
             http_status,
-        }
+        })
     }
 
-    fn of_grpc(status: &tonic::Status) -> Refusal {
+    fn of_grpc(status: &tonic::Status) -> Box<Refusal> {
         let details = status.get_error_details();
         let info = details.error_info().cloned();
         let violations = details.bad_request().map(|request| request.field_violations.clone()).unwrap_or_default();
         let metadata = info.as_ref().map(|info| json!(info.metadata)).filter(|metadata| *metadata != json!({}));
-        Refusal {
+        Box::new(Refusal {
             code: i32::from(status.code()).into(),
             status: canonical(status.code()),
             reason: info.as_ref().map(|info| info.reason.clone()).unwrap_or_default(),
@@ -91,7 +91,7 @@ impl Refusal {
             violations: violations.into_iter().map(|one| (one.field, one.description)).collect(),
             message: status.message().to_owned(),
             http_status: 200,
-        }
+        })
     }
 
     /// The fields that are wrong.
@@ -183,74 +183,58 @@ impl Client {
         Client { door, ..self.clone() }
     }
 
-    /// The same client without a key.
-    pub fn without_key(&self) -> Client {
-        self.without("authorization")
-    }
-
-    pub fn with_key(&self, key: &str) -> Client {
-        self.with("authorization", &format!("Bearer {key}"))
-    }
-
     /// The same client, which goes on from an update of a stream that was cut.
     pub fn resuming(&self, last_event_id: &str) -> Client {
         self.with("last-event-id", last_event_id)
     }
 
-    pub async fn send(&self, params: Value) -> Result<Value, Refusal> {
+    pub async fn send(&self, params: Value) -> Result<Value, Box<Refusal>> {
         self.call("SendMessage", params).await
     }
 
-    pub async fn get(&self, params: Value) -> Result<Value, Refusal> {
+    pub async fn get(&self, params: Value) -> Result<Value, Box<Refusal>> {
         self.call("GetTask", params).await
     }
 
-    pub async fn list(&self, params: Value) -> Result<Value, Refusal> {
+    pub async fn list(&self, params: Value) -> Result<Value, Box<Refusal>> {
         self.call("ListTasks", params).await
     }
 
-    pub async fn cancel(&self, params: Value) -> Result<Value, Refusal> {
+    pub async fn cancel(&self, params: Value) -> Result<Value, Box<Refusal>> {
         self.call("CancelTask", params).await
     }
 
-    pub async fn send_streaming(&self, params: Value) -> Result<Updates, Refusal> {
+    pub async fn send_streaming(&self, params: Value) -> Result<Updates, Box<Refusal>> {
         self.open("SendStreamingMessage", params).await
     }
 
-    pub async fn subscribe(&self, id: &str) -> Result<Updates, Refusal> {
+    pub async fn subscribe(&self, id: &str) -> Result<Updates, Box<Refusal>> {
         self.open("SubscribeToTask", json!({ "id": id })).await
     }
 
-    pub async fn create_push_config(&self, params: Value) -> Result<Value, Refusal> {
+    pub async fn create_push_config(&self, params: Value) -> Result<Value, Box<Refusal>> {
         self.call("CreateTaskPushNotificationConfig", params).await
     }
 
-    pub async fn get_push_config(&self, params: Value) -> Result<Value, Refusal> {
+    pub async fn get_push_config(&self, params: Value) -> Result<Value, Box<Refusal>> {
         self.call("GetTaskPushNotificationConfig", params).await
     }
 
-    pub async fn list_push_configs(&self, params: Value) -> Result<Value, Refusal> {
+    pub async fn list_push_configs(&self, params: Value) -> Result<Value, Box<Refusal>> {
         self.call("ListTaskPushNotificationConfigs", params).await
     }
 
-    pub async fn delete_push_config(&self, params: Value) -> Result<Value, Refusal> {
+    pub async fn delete_push_config(&self, params: Value) -> Result<Value, Box<Refusal>> {
         self.call("DeleteTaskPushNotificationConfig", params).await
     }
 
-    pub async fn extended_card(&self) -> Result<Value, Refusal> {
-        self.call("GetExtendedAgentCard", json!({})).await
-    }
-
     /// Any operation that is answered once, by its name.
-    pub async fn call(&self, operation: &str, params: Value) -> Result<Value, Refusal> {
+    pub async fn call(&self, operation: &str, params: Value) -> Result<Value, Box<Refusal>> {
         let answered = async {
-            match self.door {
-                Door::Grpc => self.call_grpc(operation, params).await,
-                _ => {
-                    let answer = Answer::of(self.post(operation, &params).await).await;
-                    self.judge(&answer)
-                }
+            if self.door == Door::Grpc {
+                return self.call_grpc(operation, params).await;
             }
+            self.judge(&Answer::of(self.post(operation, &params).await).await)
         };
         tokio::time::timeout(PATIENCE, answered).await.unwrap_or_else(|_| panic!("{operation} was never answered"))
     }
@@ -273,7 +257,7 @@ impl Client {
     }
 
     /// Any operation that is answered with a stream, by its name.
-    pub async fn open(&self, operation: &str, params: Value) -> Result<Updates, Refusal> {
+    pub async fn open(&self, operation: &str, params: Value) -> Result<Updates, Box<Refusal>> {
         let opened = async {
             if self.door == Door::Grpc {
                 return Ok(Updates(Source::Grpc(Box::new(self.open_grpc(operation, params).await?))));
@@ -316,22 +300,18 @@ impl Client {
 
     /// What an answer of a JSON binding says.
     #[track_caller]
-    pub fn judge(&self, answer: &Answer) -> Result<Value, Refusal> {
+    pub fn judge(&self, answer: &Answer) -> Result<Value, Box<Refusal>> {
         let body = answer.json();
         if self.door == Door::JsonRpc {
             assert_eq!(body["jsonrpc"], "2.0", "{}", answer.text);
             assert!(body.get("id").is_some(), "{}", answer.text);
         }
-        match body.get("error") {
-            Some(error) => {
-                assert!(answer.status >= 400 || self.door == Door::JsonRpc, "{} {}", answer.status, answer.text);
-                Err(Refusal::of(error, answer.status))
-            }
-            None => {
-                assert_eq!(answer.status, 200, "{}", answer.text);
-                Ok(if self.door == Door::JsonRpc { body["result"].clone() } else { body })
-            }
-        }
+        let Some(error) = body.get("error") else {
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            return Ok(if self.door == Door::JsonRpc { body["result"].clone() } else { body });
+        };
+        assert!(answer.status >= 400 || self.door == Door::JsonRpc, "{} {}", answer.status, answer.text);
+        Err(Refusal::of(error, answer.status))
     }
 
     fn grpc(&self) -> A2aServiceClient<Channel> {
@@ -360,7 +340,7 @@ impl Client {
         metadata
     }
 
-    async fn call_grpc(&self, operation: &str, params: Value) -> Result<Value, Refusal> {
+    async fn call_grpc(&self, operation: &str, params: Value) -> Result<Value, Box<Refusal>> {
         use protojson as j;
         let mut client = self.grpc();
         let refused = |status: tonic::Status| Refusal::of_grpc(&status);
@@ -430,7 +410,7 @@ impl Client {
         &self,
         operation: &str,
         params: Value,
-    ) -> Result<tonic::Streaming<proto::StreamResponse>, Refusal> {
+    ) -> Result<tonic::Streaming<proto::StreamResponse>, Box<Refusal>> {
         let mut client = self.grpc();
         let opened = match operation {
             "SendStreamingMessage" => {
@@ -545,7 +525,7 @@ enum Source {
 
 impl Updates {
     /// The next element; an error is the last one, and `None` comes after the last one.
-    pub async fn next(&mut self) -> Option<Result<Update, Refusal>> {
+    pub async fn next(&mut self) -> Option<Result<Update, Box<Refusal>>> {
         let next = async {
             match &mut self.0 {
                 Source::Sse(events) => events.next().await,
@@ -578,7 +558,7 @@ impl Updates {
     }
 
     /// All elements to the end, and the error that was the last one.
-    pub async fn rest(&mut self) -> (Vec<Update>, Option<Refusal>) {
+    pub async fn rest(&mut self) -> (Vec<Update>, Option<Box<Refusal>>) {
         let mut updates = Vec::new();
         while let Some(next) = self.next().await {
             match next {
@@ -604,7 +584,7 @@ struct Sse {
 }
 
 impl Sse {
-    async fn next(&mut self) -> Option<Result<Update, Refusal>> {
+    async fn next(&mut self) -> Option<Result<Update, Box<Refusal>>> {
         let event = loop {
             if let Some(event) = self.parser.events.pop_front() {
                 break event;
