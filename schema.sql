@@ -95,9 +95,10 @@ CREATE INDEX threads_sent_by_state   ON threads (sender, state, id);
 CREATE INDEX threads_sent            ON threads (sender, id);
 CREATE INDEX threads_sent_by_update  ON threads (sender, updated_at, state) WHERE generation > 1;
 
--- The same boxes by their last change, and the sent items of one recipient. Several states are merged.
+-- The same boxes by their last change, and the sent items of one recipient. Several states are merged. There are many
+-- pairs of agents, and a new handoff would touch a page for each: what is pending between two is looked for in the inbox.
 CREATE INDEX threads_inbox_by_change ON threads (recipient, state, updated_at);
-CREATE INDEX threads_pair_by_change  ON threads (sender, recipient, state, updated_at);
+CREATE INDEX threads_pair_by_change  ON threads (sender, recipient, state, updated_at) WHERE state <> 'pending';
 
 -- How many threads are in which state between two agents: a list says how long it is without counting.
 CREATE TABLE boxes (

@@ -6,7 +6,7 @@ ALTER TABLE handoffs ADD COLUMN context_id TEXT;
 ALTER TABLE messages ADD COLUMN envelope TEXT;
 
 CREATE INDEX threads_inbox_by_change ON threads (recipient, state, updated_at);
-CREATE INDEX threads_pair_by_change  ON threads (sender, recipient, state, updated_at);
+CREATE INDEX threads_pair_by_change  ON threads (sender, recipient, state, updated_at) WHERE state <> 'pending';
 
 CREATE TABLE boxes (
     recipient       INTEGER NOT NULL REFERENCES agents,

@@ -674,3 +674,45 @@ async fn a_page_of_large_threads_ends_early_and_the_walk_goes_on() {
     }
     assert_eq!(sizes, [5, 2]);
 }
+
+#[tokio::test]
+async fn what_is_pending_between_two_is_found_among_what_others_sent() {
+    let relay = TestRelay::start().await;
+    let (bob, frank) = relay.bob_and_frank().await;
+    let carol = relay.agent("carol@acme").await;
+    let (sender, other) = (operations::caller(&relay.relay, &bob), operations::caller(&relay.relay, &carol));
+    let mut sent = Vec::new();
+    for number in 0..60 {
+        let mine = number % 12 == 0;
+        let caller = if mine { &sender } else { &other };
+        let receipt = operations::hand(&relay.relay, caller, &frank.handle, "x", None).await.expect("sent");
+        if mine {
+            sent.push(receipt.thread);
+        }
+    }
+    // The last one is accepted: in another index, and at the front.
+    frank.step(&sent[1].to_string(), "accept").await.result();
+    let accepted = sent.remove(1);
+    sent.push(accepted);
+    let recipient = relay
+        .relay
+        .agent(AgentName::Handle(agentrelay::domain::agent::Handle::parse(&frank.handle).expect("a handle")))
+        .await
+        .expect("frank")
+        .row;
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let filter = BoxFilter::all(Scope::SentTo(recipient));
+        let (detail, limit) = (Detail { messages: 0, artifacts: false }, Limit::new(2, Limit::MAX).expect("a limit"));
+        let list = relay.relay.threads_by_change(&sender, filter, detail, limit, cursor.as_deref(), Path::root());
+        let page = list.await.expect("a page");
+        assert_eq!(page.total, 5);
+        found.extend(page.threads.iter().map(|view| view.thread.id));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    sent.reverse();
+    assert_eq!(found, sent);
+}

@@ -93,17 +93,26 @@ pub fn list_positions(
 ) -> Result<Vec<Position>> {
     let (Position { at, thread }, since) = (after, list.since_ms());
     let mut found = Vec::with_capacity(count);
-    let mut statement = conn.prepare_cached(by_change(list.between))?;
     for state in &list.states {
+        let mut statement = conn.prepare_cached(by_change(list.between, *state))?;
         // Read one by one: how many of `except` stand in between is not known.
         let mut walk = match list.between {
             Between::AnybodyAnd { recipient } => statement.query((recipient, state, at, thread, since))?,
-            Between::Both { sender, recipient } => statement.query((sender, recipient, state, at, thread, since))?,
+            Between::Both { sender, recipient } => statement.query((recipient, state, at, thread, since, sender))?,
+        };
+        // Where others' threads stand in between, the walk ends with the last of these two.
+        let mut left = match list.between {
+            Between::Both { .. } if *state == State::Pending => {
+                count_ever(conn, &BoxList { states: vec![State::Pending], ..list.clone() })?
+            }
+            _ => i64::MAX,
         };
         let enough = found.len() + count;
-        while found.len() < enough
+        while left > 0
+            && found.len() < enough
             && let Some(row) = walk.next()?
         {
+            left -= 1;
             let position = Position { at: row.get(0)?, thread: row.get(1)? };
             if !except.contains(&position.thread) {
                 found.push(position);
@@ -137,13 +146,13 @@ fn count_ever(conn: &Connection, list: &BoxList) -> Result<i64> {
 /// Nobody counts these beforehand: it costs as much as there are.
 fn count_since(conn: &Connection, list: &BoxList) -> Result<i64> {
     let since = list.since_ms();
-    let mut statement = conn.prepare_cached(changed_since(list.between))?;
     let mut total = 0;
     for state in &list.states {
+        let mut statement = conn.prepare_cached(changed_since(list.between, *state))?;
         let read = |row: &SqlRow<'_>| row.get::<_, i64>(0);
         total += match list.between {
             Between::AnybodyAnd { recipient } => statement.query_row((recipient, state, since), read)?,
-            Between::Both { sender, recipient } => statement.query_row((sender, recipient, state, since), read)?,
+            Between::Both { sender, recipient } => statement.query_row((recipient, state, since, sender), read)?,
         };
     }
     Ok(total)
@@ -178,9 +187,9 @@ fn line(row: &SqlRow<'_>) -> rusqlite::Result<Line> {
     })
 }
 
-/// The statements behind a list by change. The tests look at their plans.
-pub fn list_statements(between: Between) -> [&'static str; 5] {
-    [by_change(between), counted(between), changed_since(between), OF_CONTEXT, WITHOUT_CONTEXT]
+/// The statements behind a list by change of threads in a state. The tests look at their plans.
+pub fn list_statements(between: Between, state: State) -> [&'static str; 5] {
+    [by_change(between, state), counted(between), changed_since(between, state), OF_CONTEXT, WITHOUT_CONTEXT]
 }
 
 // An order of the tables is asked for, and kept.
@@ -190,16 +199,22 @@ const OF_CONTEXT: &str = "SELECT t.updated_at, t.id, t.sender, t.recipient, t.st
 const WITHOUT_CONTEXT: &str = "SELECT t.updated_at, t.id, t.sender, t.recipient, t.state
      FROM threads t LEFT JOIN handoffs h ON h.thread = t.id WHERE t.ulid = ? AND h.context_id IS NULL";
 
-const fn by_change(between: Between) -> &'static str {
-    match between {
-        Between::AnybodyAnd { .. } => {
+const fn by_change(between: Between, state: State) -> &'static str {
+    match (between, state) {
+        (Between::AnybodyAnd { .. }, _) => {
             "SELECT updated_at, id FROM threads INDEXED BY threads_inbox_by_change
              WHERE recipient = ? AND state = ? AND (updated_at, id) < (?, ?) AND updated_at >= ?
              ORDER BY updated_at DESC, id DESC"
         }
-        Between::Both { .. } => {
+        (Between::Both { .. }, State::Pending) => {
+            "SELECT updated_at, id FROM threads INDEXED BY threads_inbox_by_change
+             WHERE recipient = ? AND state = ? AND (updated_at, id) < (?, ?) AND updated_at >= ? AND sender = ?
+             ORDER BY updated_at DESC, id DESC"
+        }
+        (Between::Both { .. }, _) => {
             "SELECT updated_at, id FROM threads INDEXED BY threads_pair_by_change
-             WHERE sender = ? AND recipient = ? AND state = ? AND (updated_at, id) < (?, ?) AND updated_at >= ?
+             WHERE recipient = ? AND state = ? AND (updated_at, id) < (?, ?) AND updated_at >= ? AND sender = ?
+                 AND state <> 'pending'
              ORDER BY updated_at DESC, id DESC"
         }
     }
@@ -212,15 +227,19 @@ const fn counted(between: Between) -> &'static str {
     }
 }
 
-const fn changed_since(between: Between) -> &'static str {
-    match between {
-        Between::AnybodyAnd { .. } => {
+const fn changed_since(between: Between, state: State) -> &'static str {
+    match (between, state) {
+        (Between::AnybodyAnd { .. }, _) => {
             "SELECT count(*) FROM threads INDEXED BY threads_inbox_by_change
              WHERE recipient = ? AND state = ? AND updated_at >= ?"
         }
-        Between::Both { .. } => {
+        (Between::Both { .. }, State::Pending) => {
+            "SELECT count(*) FROM threads INDEXED BY threads_inbox_by_change
+             WHERE recipient = ? AND state = ? AND updated_at >= ? AND sender = ?"
+        }
+        (Between::Both { .. }, _) => {
             "SELECT count(*) FROM threads INDEXED BY threads_pair_by_change
-             WHERE sender = ? AND recipient = ? AND state = ? AND updated_at >= ?"
+             WHERE recipient = ? AND state = ? AND updated_at >= ? AND sender = ? AND state <> 'pending'"
         }
     }
 }
