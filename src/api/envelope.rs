@@ -63,6 +63,13 @@ pub(super) fn readable_id(bytes: &[u8]) -> Option<&RawValue> {
     envelope.member("id").map(|id| id.raw).filter(|raw| is_id(raw))
 }
 
+/// Begins the answer to a call; its result follows, and a closing brace.
+pub(super) fn begin_result(body: &mut Vec<u8>, id: &RawValue) {
+    body.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    body.extend_from_slice(id.get().as_bytes());
+    body.extend_from_slice(br#","result":"#);
+}
+
 /// The id of an answer to a call whose own cannot be read.
 pub(super) fn null() -> Document {
     RawValue::NULL.to_owned()

@@ -61,7 +61,7 @@ impl ListName {
             _ => Err(issue(
                 path,
                 "invalid_value",
-                "not a cursor of this list; send next_cursor as it came, with the filter that it came with",
+                "not a cursor of this list; send it as it came, with the filter that it came with",
             )),
         }
     }

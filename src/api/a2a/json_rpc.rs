@@ -20,7 +20,7 @@ use crate::api::a2a::stream::Resume;
 use crate::api::a2a::wire::StreamResponse;
 use crate::api::a2a::{Door, Operation, Outcome, Result, http_json, no_agent, sse, version};
 use crate::api::document::{Body, parse};
-use crate::api::envelope::{Call, null, readable_id};
+use crate::api::envelope::{Call, begin_result, null, readable_id};
 use crate::api::request::{RequestId, log_source};
 use crate::api::url_text::UrlText;
 use crate::api::{App, caller};
@@ -116,9 +116,7 @@ const TEXT_BYTES: usize = 2048;
 
 fn result(result: &impl Serialize, id: &RawValue) -> Result<Vec<u8>> {
     let mut body = Vec::with_capacity(TEXT_BYTES);
-    body.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-    body.extend_from_slice(id.get().as_bytes());
-    body.extend_from_slice(br#","result":"#);
+    begin_result(&mut body, id);
     serde_json::to_writer(&mut body, result).map_err(Error::internal)?;
     body.push(b'}');
     Ok(body)

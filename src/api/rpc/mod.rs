@@ -24,7 +24,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::api::document::{Body, parse};
-use crate::api::envelope::{Call, null, readable_id};
+use crate::api::envelope::{Call, begin_result, null, readable_id};
 use crate::api::request::{RequestId, log_source};
 use crate::api::{App, caller};
 use crate::domain::json::Document;
@@ -108,9 +108,7 @@ impl Answer {
         match &self.outcome {
             Ok(result) => {
                 body.reserve(result.len() + self.id.get().len() + 64);
-                body.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-                body.extend_from_slice(self.id.get().as_bytes());
-                body.extend_from_slice(br#","result":"#);
+                begin_result(body, &self.id);
                 body.extend_from_slice(result);
                 body.push(b'}');
             }
