@@ -4,7 +4,7 @@
 //! The doc comments are the help. `agentrelay config` lists the settings as they take effect.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -223,12 +223,7 @@ fn default_data_file() -> Option<PathBuf> {
 impl Listen {
     /// The address to call a relay that listens here: "any address" is none to call.
     pub fn callable(&self) -> SocketAddr {
-        let ip = match self.listen.ip() {
-            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-            other => other,
-        };
-        SocketAddr::new(ip, self.listen.port())
+        api::callable(self.listen)
     }
 }
 
@@ -419,7 +414,7 @@ mod tests {
     #[test]
     fn a_listen_address_is_numeric_or_localhost() {
         assert_eq!(listen_address("localhost:7420"), Ok(SocketAddr::from(([127, 0, 0, 1], 7420))));
-        assert_eq!(listen_address("[::1]:0"), Ok(SocketAddr::from((Ipv6Addr::LOCALHOST, 0))));
+        assert_eq!(listen_address("[::1]:0"), Ok(SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0))));
         for text in ["", "7420", ":7420", "127.0.0.1", "localhost", "localhost:", "relay.lan:7420", "127.0.0.1:70000"] {
             listen_address(text).expect_err(text);
         }

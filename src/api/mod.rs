@@ -32,6 +32,7 @@ pub use self::admin_token::AdminToken;
 use self::host::Hosts;
 use self::listener::Listener;
 use self::public_url::PublicUrl;
+pub use self::public_url::callable;
 use self::rate_limit::RateLimit;
 use crate::relay::Relay;
 

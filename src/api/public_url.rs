@@ -6,6 +6,16 @@ use axum::http::Uri;
 
 use crate::domain::agent::Handle;
 
+/// The address to call a relay that listens at this one: "any address" is none to call.
+pub fn callable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        other => other,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
 /// The addresses that links are made of.
 #[derive(Clone, Debug)]
 pub(super) struct PublicUrl {
@@ -17,13 +27,7 @@ impl PublicUrl {
     /// From `--public-url`, else from the bound address.
     pub(super) fn new(given: Option<&str>, bound: SocketAddr) -> PublicUrl {
         let Some(given) = given else {
-            let ip = match bound.ip() {
-                // "Any address" is none to call.
-                IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-                other => other,
-            };
-            let authority = SocketAddr::new(ip, bound.port()).to_string();
+            let authority = callable(bound).to_string();
             return PublicUrl { http: format!("http://{authority}"), grpc: authority };
         };
         let uri = given.parse::<Uri>().ok();
