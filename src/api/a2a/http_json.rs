@@ -2,14 +2,11 @@
 //!
 //! The routes are a table of this binding, so that each refusal, an unknown path included, has the binding's own shape.
 
-use std::panic::AssertUnwindSafe;
-
 use axum::Extension;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
@@ -18,7 +15,7 @@ use serde_json::{Value, json};
 use crate::api::a2a::error::{Failure, Kind};
 use crate::api::a2a::stream::Resume;
 use crate::api::a2a::wire::StreamResponse;
-use crate::api::a2a::{Door, Operation, Outcome, Result, no_agent, sse, version};
+use crate::api::a2a::{Door, Operation, Outcome, Result, admit, no_agent, sse, version};
 use crate::api::document::{Body, parse};
 use crate::api::request::{RequestId, log_source};
 use crate::api::{App, caller};
@@ -98,11 +95,9 @@ pub(in crate::api) async fn serve(
     let answered = async {
         let target = Target::of(&method, &uri)?;
         let caller = caller::authenticate(&app.relay, &headers, &request_id)?;
-        let extension = version::extension_active(&headers, uri.query());
         let bytes = body.bytes()?;
         let agent = Handle::parse(&target.handle).map_err(|_| no_agent(&target.handle));
-        app.rate_limit.count(caller.row(), std::time::Instant::now())?;
-        version::check(&headers, uri.query())?;
+        let extension = admit(&app, &caller, &headers, uri.query())?;
         let door = Door { app: app.clone(), caller, agent: agent?, extension };
 
         let has_body = !bytes.is_empty() && method == Method::POST;
@@ -122,8 +117,7 @@ pub(in crate::api) async fn serve(
             params = params.with(name, value);
         }
         let resume = headers.get("last-event-id").and_then(|id| Resume::from_id(id.to_str().ok()?));
-        let performed = AssertUnwindSafe(door.perform(target.operation, &params, resume)).catch_unwind().await;
-        let outcome = performed.unwrap_or_else(|_| Err(Error::internal("an operation panicked").into()))?;
+        let outcome = door.perform(target.operation, &params, resume).await?;
         Ok((outcome, extension))
     }
     .await;

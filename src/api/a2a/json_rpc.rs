@@ -3,14 +3,11 @@
 //! An error is an answer, with HTTP status 200, unless HTTP itself has something to say. Refusals come in this order: too
 //! large, no or bad key, content type, malformed JSON, envelope, rate limit, version, method, params.
 
-use std::panic::AssertUnwindSafe;
-
 use axum::Extension;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -18,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::api::a2a::error::Failure;
 use crate::api::a2a::stream::Resume;
 use crate::api::a2a::wire::StreamResponse;
-use crate::api::a2a::{Door, Operation, Outcome, Result, http_json, no_agent, sse, version};
+use crate::api::a2a::{Door, Operation, Outcome, Result, admit, http_json, no_agent, sse, version};
 use crate::api::document::{Body, parse};
 use crate::api::envelope::{Call, begin_result, null, readable_id};
 use crate::api::request::{RequestId, log_source};
@@ -60,15 +57,12 @@ pub(in crate::api) async fn serve(
         id = call_id.to_owned();
         let handle = handle.unwrap_or_default();
         let agent = Handle::parse(&handle).map_err(|_| no_agent(&handle));
-        let extension = version::extension_active(&headers, query.as_deref());
-        app.rate_limit.count(caller.row(), std::time::Instant::now())?;
-        version::check(&headers, query.as_deref())?;
+        let extension = admit(&app, &caller, &headers, query.as_deref())?;
         let operation = Operation::from_name(&call.method).ok_or_else(unknown_method)?;
         let door = Door { app: app.clone(), caller, agent: agent?, extension };
         let resume = headers.get("last-event-id").and_then(|id| Resume::from_id(id.to_str().ok()?));
         let params = call.params()?;
-        let performed = AssertUnwindSafe(door.perform(operation, &params, resume)).catch_unwind().await;
-        let outcome = performed.unwrap_or_else(|_| Err(Error::internal("an operation panicked").into()))?;
+        let outcome = door.perform(operation, &params, resume).await?;
         Ok((outcome, extension))
     }
     .await;

@@ -23,6 +23,12 @@ mod translate;
 mod extension;
 mod wire;
 
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::http::HeaderMap;
+use futures_util::FutureExt;
+
 use self::card::AgentCard;
 use self::error::{Failure, Kind};
 use self::read::{CancelTask, GetTask, ListTasks, SendMessage};
@@ -109,6 +115,13 @@ enum Outcome {
     Stream(Box<TaskStream>),
 }
 
+/// Counts a caller's call and looks which version it speaks. Gives whether it activates the relay's extension.
+fn admit(app: &App, caller: &Caller, headers: &HeaderMap, query: Option<&str>) -> Result<bool> {
+    app.rate_limit.count(caller.row(), Instant::now())?;
+    version::check(headers, query)?;
+    Ok(version::extension_active(headers, query))
+}
+
 /// A caller at an agent's door.
 #[derive(Clone)]
 struct Door {
@@ -123,6 +136,11 @@ struct Door {
 impl Door {
     /// Performs an operation. `resume` is for streams alone: from where on a client wants to go on.
     async fn perform(&self, operation: Operation, params: &Object<'_>, resume: Option<Resume>) -> Result<Outcome> {
+        let performed = AssertUnwindSafe(self.dispatch(operation, params, resume)).catch_unwind().await;
+        performed.unwrap_or_else(|_| Err(Error::internal("an operation panicked").into()))
+    }
+
+    async fn dispatch(&self, operation: Operation, params: &Object<'_>, resume: Option<Resume>) -> Result<Outcome> {
         self.check_tenant(params)?;
         match operation {
             Operation::SendMessage => self.send_message(SendMessage::read(params)?).await.map(Outcome::Sent),
@@ -163,15 +181,14 @@ impl Door {
         Err(issue(params.at("tenant"), "invalid_value", message).into())
     }
 
-    /// A task of the caller's, which it sent to this agent, with its context.
-    fn sent_task(&self, id: &str) -> Result<(Thread, String)> {
+    /// A task of the caller's, which it sent to this agent.
+    fn sent_task(&self, id: &str) -> Result<Thread> {
         let (thread, side) = self.app.relay.find_thread(&self.caller, thread_id(id)?)?;
         self.check_door(&thread)?;
         if side == Side::Recipient {
             return Err(own_door());
         }
-        let context_id = self.app.relay.context_id(&thread)?.unwrap_or_else(|| thread.id.to_string());
-        Ok((thread, context_id))
+        Ok(thread)
     }
 
     /// The task that a thread is, as this caller sees it.

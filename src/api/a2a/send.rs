@@ -93,9 +93,9 @@ impl Door {
 
     /// Adds a message to its task.
     async fn append(&self, request: SendMessage) -> Result<ThreadId> {
-        let (thread, context_id) = self.sent_task(&request.task_id.unwrap_or_default())?;
+        let thread = self.sent_task(&request.task_id.unwrap_or_default())?;
         if let Some(given) = &request.context_id
-            && *given != context_id
+            && *given != self.app.relay.context_id(&thread)?.unwrap_or_else(|| thread.id.to_string())
         {
             let path = Path::root().key("message").key("contextId");
             return Err(issue(path, "invalid_value", "the task is part of another context; leave contextId out").into());

@@ -55,7 +55,7 @@ impl Door {
 
     /// Cancels a task that nobody works on. Once more changes nothing (3.3.1).
     pub(super) async fn cancel_task(&self, request: CancelTask) -> Result<Outcome> {
-        let (thread, _) = self.sent_task(&request.id)?;
+        let thread = self.sent_task(&request.id)?;
         if thread.state != State::Cancelled {
             let step = Step { metadata: request.metadata, ..Step::new(thread.id, Transition::Cancel) };
             let cancelled = self.app.relay.transition(&self.caller, step).await;

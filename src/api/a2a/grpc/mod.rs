@@ -7,7 +7,6 @@ mod from_proto;
 mod to_proto;
 
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use futures_util::{FutureExt, Stream, StreamExt, stream};
+use futures_util::{Stream, StreamExt, stream};
 use serde_json::Value;
 use tonic::codegen::Service as _;
 use tonic::metadata::MetadataValue;
@@ -28,7 +27,7 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 use crate::api::a2a::error::{Failure, Status};
 use crate::api::a2a::stream::{Element, TaskStream};
-use crate::api::a2a::{Door, Operation, Outcome, no_agent, version};
+use crate::api::a2a::{Door, Operation, Outcome, admit, no_agent, version};
 use crate::api::request::{RequestId, log_source};
 use crate::api::{App, BODY_MAX, caller};
 use crate::domain::agent::Handle;
@@ -55,8 +54,10 @@ pub(in crate::api) async fn serve(
         *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return response;
     }
-    let admitted = admit(&app, request.headers(), request.uri().query(), &request_id);
-    let (caller, extension) = match admitted {
+    let admitted = caller::authenticate(&app.relay, request.headers(), &request_id)
+        .map_err(Failure::from)
+        .and_then(|caller| Ok((admit(&app, &caller, request.headers(), request.uri().query())?, caller)));
+    let (extension, caller) = match admitted {
         Ok(admitted) => admitted,
         Err(failure) => return status(&failure, &request_id).into_http::<Body>(),
     };
@@ -64,13 +65,6 @@ pub(in crate::api) async fn serve(
     let mut server = A2aServiceServer::new(service).max_decoding_message_size(BODY_MAX);
     let Ok(response) = server.call(request).await;
     response.into_response()
-}
-
-fn admit(app: &App, headers: &HeaderMap, query: Option<&str>, request_id: &str) -> Result<(Caller, bool), Failure> {
-    let caller = caller::authenticate(&app.relay, headers, request_id)?;
-    app.rate_limit.count(caller.row(), std::time::Instant::now())?;
-    version::check(headers, query)?;
-    Ok((caller, version::extension_active(headers, query)))
 }
 
 /// The answer to a request that did not get as far as its handler.
@@ -140,9 +134,7 @@ impl Service {
             let door = Door { app: self.app.clone(), caller: self.caller.clone(), agent, extension: self.extension };
             door.perform(operation, &params, None).await
         };
-        let performed = AssertUnwindSafe(performing).catch_unwind().await;
-        let outcome = performed.unwrap_or_else(|_| Err(Error::internal("an operation panicked").into()));
-        outcome.map_err(|failure| status(&failure, &self.request_id))
+        performing.await.map_err(|failure| status(&failure, &self.request_id))
     }
 
     async fn agent(&self, tenant: &str) -> Result<Handle, Failure> {
